@@ -289,6 +289,13 @@ class Compute:
     statements: tuple[Assignment, ...]
     listed: bool = False
 
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.statements, self.listed))
+
     @property
     def targets(self) -> tuple[str, ...]:
         """The names that are assigned to, tensors and local values."""

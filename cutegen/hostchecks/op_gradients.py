@@ -27,7 +27,8 @@ from cutegen.language.diagnostics import SpecError
 from cutegen.language.model import KernelSpec
 from cutegen.planning.gradients import Gradient
 from cutegen.reference.bounds import Expected, evaluate
-from cutegen.reference.rounding import Bounded, cast
+from cutegen.reference.casting import cast
+from cutegen.reference.rounding import Bounded
 from cutegen.verification.executor import CannotRun, load_module
 
 if TYPE_CHECKING:

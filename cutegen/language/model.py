@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
 from cutegen.atoms.targets import TARGETS
@@ -350,8 +351,7 @@ class KernelSpec(Signature, Generic[S]):
         Record(Expect), "Assertions on the compiled artefact, checked for every target.", factory=Expect, block=True
     )
     source: Source = field(default=Source(), compare=False, repr=False)
-    within: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # of one of several cases: the least and the
-    # largest size of a mode that a call has which gets here
+    within: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # least and largest, for one of several cases
 
     @property
     def family(self) -> Family[S, Any]:
@@ -377,12 +377,12 @@ class KernelSpec(Signature, Generic[S]):
     def tensor(self, name: str) -> Tensor:
         return next(t for t in self.tensors if t.name == name)
 
-    @property
+    @cached_property
     def lead(self) -> Tensor:
         """The tensor whose modes are those that the kernel walks, in their order; its majorness leads."""
         return self.operation.lead(self)
 
-    @property
+    @cached_property
     def modes(self) -> tuple[str, ...]:
         """Every mode, in order of first appearance, those of the leading tensor first."""
         return tuple(dict.fromkeys((*self.lead.shape, *(mode for tensor in self.tensors for mode in tensor.shape))))

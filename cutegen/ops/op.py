@@ -9,7 +9,7 @@ from math import prod
 from typing import TYPE_CHECKING, Literal
 
 from cutegen.expressions.places import ONE
-from cutegen.expressions.tree import Binary, Call, walk
+from cutegen.expressions.tree import Binary, Call, reductions, walk
 
 if TYPE_CHECKING:
     import torch
@@ -106,6 +106,16 @@ class Op(ABC):
     def reduced_together(self, spec: KernelSpec) -> tuple[str, ...]:
         """Modes that a kernel reduces along all at once only, and not along some of them."""
         return ()
+
+    def apart(self, spec: KernelSpec) -> tuple[str, ...]:
+        """Modes that all outputs have and along which no element is computed from others than those of its own
+        coordinate: the reference takes some coordinates at a time.
+        """
+        if spec.compute.products:
+            return ()
+        together = {reduction.mode for value in spec.compute.values for reduction in reductions(value)} | {ONE}
+        kept = set(spec.lead.shape).intersection(*(tensor.shape for tensor in spec.outputs)) - together
+        return tuple(mode for mode in spec.lead.shape if mode in kept)
 
     def multiply_adds(self, spec: KernelSpec, sizes: Mapping[str, int]) -> int:
         """The number of multiply-adds of a matrix product, which may be far more than its tensors have elements."""

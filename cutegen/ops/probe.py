@@ -102,6 +102,9 @@ targets: [sm_80, sm_90a]
         """The modes that are computed away: none, as every mode of A is gathered from."""
         return ()
 
+    def apart(self, spec: KernelSpec) -> tuple[str, ...]:
+        return ()
+
     def sizes(self, spec: KernelSpec) -> Mapping[str, int]:
         """The sizes of T and V: the layout's numbers of threads and of values."""
         return dict(zip(spec.output.shape, mode_sizes(spec.schedule.tv_layout), strict=True))

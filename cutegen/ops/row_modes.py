@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 
 from cutegen.expressions.tree import Assignment, Compute, Coord, Expr, MatMul, Name, Reduce, reductions, uses
 from cutegen.language.model import Tensor
@@ -27,26 +28,32 @@ def row_modes(compute: Compute, tensors: Iterable[Tensor]) -> tuple[str, ...]:
     """
     lead = leading(tensors)
     assert lead is not None
+    return _row_modes(compute, lead.shape, lead.contiguous)
+
+
+@lru_cache(maxsize=64)
+def _row_modes(compute: Compute, shape: tuple[str, ...], contiguous: str) -> tuple[str, ...]:
+    """The modes of a row, as `row_modes` has them, by the shape of the leading tensor."""
     for statement in compute.statements:
         last = outermost(statement)
         inner = last[-1].x if last else statement.value
         for reduction in reductions(inner):
-            return _in_order(_modes_of(reduction), lead)
+            return _in_order(_modes_of(reduction), shape)
         if not last:
             continue
         modes = _modes_of(next(one for one in last if one.nested[-1] is last[-1]))
         used = is_used(statement, compute) or last[-1].function not in OVER_ROWS
-        if used or (len(modes) > 1 and lead.contiguous in modes):
-            return _in_order(modes, lead)
-    return (lead.contiguous,)
+        if used or (len(modes) > 1 and contiguous in modes):
+            return _in_order(modes, shape)
+    return (contiguous,)
 
 
 def _modes_of(reduction: Reduce) -> set[str]:
     return {one.mode for one in reduction.nested}
 
 
-def _in_order(modes: set[str], lead: Tensor) -> tuple[str, ...]:
-    return tuple(mode for mode in lead.shape if mode in modes)
+def _in_order(modes: set[str], shape: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(mode for mode in shape if mode in modes)
 
 
 def chains(node: Expr) -> Iterator[Reduce]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from cutegen.dtypes import Dtype
 from cutegen.expressions.functions import FUNCTIONS, TO_WHOLE
+from cutegen.reference import ordinary
 from cutegen.reference.rounding import (
     Bounded,
     of_open_sign,
@@ -40,6 +41,13 @@ def negate(x: Bounded) -> Bounded:
 
 def add(a: Bounded, b: Bounded, dtype: Dtype, sign: int = 1) -> Bounded:
     """The sum or difference: |(a' +- b') - (a +- b)| <= ea + eb."""
+    if ordinary.possible(dtype, a, b):
+        return ordinary.add(a, b, dtype, sign, lambda a, b: add_fully(a, b, dtype, sign))
+    return add_fully(a, b, dtype, sign)
+
+
+def add_fully(a: Bounded, b: Bounded, dtype: Dtype, sign: int = 1) -> Bounded:
+    """What `add` gives, of elements of any kind."""
     import torch
 
     value, error = a.value + sign * b.value, a.error + b.error
@@ -75,6 +83,13 @@ def multiply(a: Bounded, b: Bounded, dtype: Dtype) -> Bounded:
 
     A zero times what may have either sign is a zero of either, which the smallest error tells.
     """
+    if ordinary.possible(dtype, a, b):
+        return ordinary.multiply(a, b, dtype, lambda a, b: multiply_fully(a, b, dtype))
+    return multiply_fully(a, b, dtype)
+
+
+def multiply_fully(a: Bounded, b: Bounded, dtype: Dtype) -> Bounded:
+    """What `multiply` gives, of elements of any kind."""
     value = a.value * b.value
     error = a.value.abs() * b.error + b.value.abs() * a.error + a.error * b.error
     if not dtype.is_float:
@@ -109,6 +124,13 @@ def divide(a: Bounded, b: Bounded, dtype: Dtype) -> Bounded:
     """The quotient: |a'/b' - a/b| <= (ea + |a/b| eb) / (|b| - eb) where |b| > eb; correctly rounded, as IEEE 754 has
     it.
     """
+    if ordinary.possible(dtype, a, b):
+        return ordinary.divide(a, b, dtype, lambda a, b: divide_fully(a, b, dtype))
+    return divide_fully(a, b, dtype)
+
+
+def divide_fully(a: Bounded, b: Bounded, dtype: Dtype) -> Bounded:
+    """What `divide` gives, of elements of any kind."""
     import torch
 
     value = a.value / b.value

@@ -7,8 +7,10 @@ to judge itself by, `expected`, has the same formulas from `ops.expected` and `c
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -19,8 +21,6 @@ from cutegen.expressions.places import ONE
 from cutegen.language.model import KernelSpec, Tensor
 from cutegen.reference import (
     arithmetic,
-    factors,
-    fused_sums,
     powers_and_remainders,
     products,
     reductions,
@@ -28,15 +28,11 @@ from cutegen.reference import (
     torch_functions,
     whole_numbers,
 )
-from cutegen.reference.placing import exactly, letters, placed, widened
+from cutegen.reference.casting import cast
+from cutegen.reference.in_parts import parts
+from cutegen.reference.placing import exactly, placed, widened
 from cutegen.reference.rounding import (
-    PRECISION,
     Bounded,
-    cast,
-    half_subnormal,
-    overflow,
-    settle,
-    settle_integer,
 )
 
 if TYPE_CHECKING:
@@ -87,7 +83,46 @@ def evaluate(
     What is expected shares no memory with the tensors.
     Raises `KeyError` for a tensor or scalar that is missing, `ValueError` for sizes that disagree.
     """
-    return Evaluator(spec, tensors, scalars, coordinates, additions, whole).outputs()
+    import torch
+
+    evaluator = Evaluator(spec, tensors, scalars, coordinates, additions and _remembered(additions), whole)
+    if torch.is_grad_enabled() and any(x.requires_grad for x in tensors.values()):
+        return evaluator.outputs()
+    given = {mode for name in tensors for mode in spec.tensor(name).shape}
+    mode, cut = parts(spec, {mode: size for mode, size in evaluator.mode_sizes.items() if mode in given})
+    if len(cut) < 2:
+        return evaluator.outputs()
+    found = [evaluator.part(mode, some).outputs() for some in cut]
+    return {t.name: _joined([one[t.name] for one in found], t.shape.index(mode)) for t in spec.outputs}
+
+
+def statements(spec: KernelSpec) -> tuple[ex.Typed, ...]:
+    """The statements with a type on every node. Those of the last specs are kept: all cases of a kernel have them."""
+    found = next((known for one, known in _last if one is spec), None)
+    if found is None:
+        types = {t.name: t.dtype for t in spec.tensors} | {s.name: s.dtype for s in spec.scalars}
+        found = annotate(spec.compute, types, spec.family.accumulator(spec), narrowed=False)
+        _last.append((spec, found))
+    return found
+
+
+_last: deque[tuple[KernelSpec, tuple[ex.Typed, ...]]] = deque(maxlen=8)
+
+
+def _remembered(additions: Additions) -> Additions:
+    """The same, asked only once for the same modes."""
+    known = cache(lambda modes: additions(modes))
+    return lambda modes: known(tuple(modes))
+
+
+def _joined(found: Sequence[Expected], axis: int) -> Expected:
+    """What an output must hold, from its parts along an axis."""
+    import torch
+
+    value = torch.cat([one.value for one in found], axis)
+    bound = torch.cat([one.bound for one in found], axis)
+    moved = [one.moved for one in found if one.moved is not None]
+    return Expected(value, bound, found[0].signed, torch.cat(moved, axis) if moved else None)
 
 
 class Evaluator:
@@ -110,6 +145,7 @@ class Evaluator:
         self.device = next(iter(tensors.values())).device if tensors else "cpu"
         self.computed: dict[str, Bounded] = {}  # by each statement so far, before it was rounded to a tensor's type
         self.signed: dict[str, bool] = {}  # by target: whether the sign of a zero is known
+        self.numbers: dict[tuple[float, float, Dtype], Bounded] = {}
         self.mode_sizes: dict[str, int] = {}
         for name, values in tensors.items():
             shape = spec.tensor(name).shape
@@ -120,12 +156,22 @@ class Evaluator:
                     raise ValueError(f"{name}: mode {mode} is {size} here and {self.mode_sizes[mode]} elsewhere")
         self.mode_sizes = {**spec.static, **self.mode_sizes, **spec.operation.sizes(spec)}
 
+    def part(self, mode: str, some: range) -> Evaluator:
+        """The one for some coordinates of a mode only."""
+        tensors = {}
+        for name, x in self.tensors.items():
+            shape = self.spec.tensor(name).shape
+            tensors[name] = x.narrow(shape.index(mode), some.start, len(some)) if mode in shape else x
+        there = self.coordinates.get(mode, range(self.mode_sizes[mode]))[some.start : some.stop]
+        coordinates = {**self.coordinates, mode: there}
+        part = Evaluator(self.spec, tensors, self.scalars, coordinates, self.additions, self.whole)
+        part.numbers = self.numbers
+        return part
+
     def outputs(self) -> dict[str, Expected]:
         """Evaluates the statements in their order, each once."""
-        accumulator = self.spec.family.accumulator(self.spec)
-        types = {t.name: t.dtype for t in self.spec.tensors} | {s.name: s.dtype for s in self.spec.scalars}
         found = {}
-        for statement in annotate(self.spec.compute, types, accumulator, narrowed=False):
+        for statement in statements(self.spec):
             self.computed[statement.target] = computed = self.expr(statement.value)
             self.signed[statement.target] = self.is_signed(statement.value)
             if statement.stored is not None:
@@ -199,7 +245,7 @@ class Evaluator:
             case ex.Coord():
                 return self._coordinates(node.mode, dtype)
             case ex.MatMul():
-                return self._matmul(node, dtype)
+                return products.matmul(node, dtype, self)
             case ex.Unary(op="-"):
                 return arithmetic.negate(self.expr(node.x))
             case ex.Unary():
@@ -293,6 +339,12 @@ class Evaluator:
 
     def number(self, value: float, dtype: Dtype) -> Bounded:
         """A literal or scalar as the kernel receives it: rounded to its dtype once."""
+        key = math.copysign(1, value), value, dtype
+        if key not in self.numbers:
+            self.numbers[key] = self._number(value, dtype)
+        return self.numbers[key]
+
+    def _number(self, value: float, dtype: Dtype) -> Bounded:
         import torch
 
         if not dtype.is_float:
@@ -311,68 +363,9 @@ class Evaluator:
         """The coordinates along a mode of the output: 0, 1, 2, ..., or those that there are."""
         import torch
 
-        along = torch.arange(self.size(mode), dtype=torch.int64, device=self.device)
-        if mode in self.coordinates:
-            along = torch.tensor(self.coordinates[mode], dtype=torch.int64, device=self.device)
+        some = self.coordinates.get(mode, range(self.size(mode)))
+        if isinstance(some, range):
+            along = torch.arange(some.start, some.stop, some.step, dtype=torch.int64, device=self.device)
+        else:
+            along = torch.tensor(some, dtype=torch.int64, device=self.device)
         return exactly(placed(along, (mode,), self.spec.lead.shape), dtype)
-
-    def _matmul(self, node: ex.MatMul, dtype: Dtype) -> Bounded:
-        """The sum over the modes that both operands have and the output lacks, accumulated in `dtype`.
-
-        In any order of summation, with products fused or not, |s' - s| <= gamma(K + 1) |A| |B|^T with gamma(n) =
-        n u / (1 - n u), plus half a subnormal for each product that underflows. Source: Higham, section 3.1, eq.
-        (3.5); the one more for operands that are wider than the accumulator. The reference's own float64 sum adds the
-        same with its u, and `factors.cut` is for operands that are cut. Whole numbers with |A| |B|^T <= 2^p stay whole
-        at every step: no error. Where the accumulator has fewer bits than its type, `fused_sums` says how far off it
-        is. An infinity or NaN is known where no partial sum of what is finite can overflow.
-        """
-        import torch
-
-        left, right = self.spec.tensor(node.a), self.spec.tensor(node.b)
-        a, b = widened(self.tensors[node.a], left.dtype), widened(self.tensors[node.b], right.dtype)
-        modes = {m: chr(ord("a") + i) for i, m in enumerate(dict.fromkeys((*left.shape, *right.shape)))}
-        kept = [m for m in self.spec.lead.shape if m in modes]
-        contracted = [m for m in left.shape if m in right.shape and m not in self.spec.lead.shape]
-        terms = 1
-        for mode in contracted:
-            terms *= self.mode_sizes[mode]
-        text = f"{letters(left.shape, modes)},{letters(right.shape, modes)}->{letters(kept, modes)}"
-
-        def product(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-            return placed(torch.einsum(text, x, y), tuple(kept), self.spec.lead.shape)
-
-        if not dtype.is_float:
-            return settle_integer(products.exact_integer_product(a, b, product), self._zero(), dtype)
-        a, b = a.to(torch.float64), b.to(torch.float64)
-        value = product(a, b)
-        finite_a, finite_b = (x.detach().masked_fill(~x.isfinite(), 0.0) for x in (a, b))
-        magnitude = product(finite_a.abs(), finite_b.abs())
-        whole = bool((finite_a == finite_a.trunc()).all()) and bool((finite_b == finite_b.trunc()).all())
-        cut = factors.cut(finite_a, finite_b, self.spec.family.factor_bits(self.spec), product)
-        orders = self.spec.family.sum_orders(self.spec)
-        bits = min((order.fused.bits for order in orders), default=PRECISION[dtype])
-        exact = whole & (magnitude <= 2.0**bits) & (cut == 0)
-        gamma = products.gamma(terms + 1, dtype)
-        wide = any(not t.dtype.is_f8 and PRECISION[t.dtype] > PRECISION[dtype] for t in (left, right))
-        wide = wide or bool((cut != 0).any())
-        if wide:
-            gamma = products.gamma(terms + 3, dtype)
-        error = (gamma + products.gamma(terms + 1, Dtype.f64)) * magnitude + terms * 2 * half_subnormal(dtype)
-        if orders:
-            (mode,) = contracted
-            axes = left.shape.index(mode), right.shape.index(mode)
-            least = left.dtype.least_normal, right.dtype.least_normal
-            error = torch.zeros_like(value)
-            for order in orders:
-                shares = fused_sums.spans(order, self.whole.get(mode, terms), self.coordinates.get(mode))
-                found = fused_sums.error(finite_a, finite_b, axes, least, product, order.fused, shares)
-                error = torch.maximum(error, found)
-        error = torch.where(exact | (magnitude == 0), 0.0, error + cut * (1 + gamma))
-        # What the order decides: whether a partial sum overflows, unless those of one sign alone must
-        stays = magnitude * (1 + gamma) < overflow(dtype)
-        unsure = 2 * products.gamma(terms + 1, Dtype.f64) * magnitude  # of their difference
-        against = (magnitude - value.abs() + unsure) * (1 + gamma) < overflow(dtype)
-        surely = value.isfinite() & against & (value.abs() - error >= overflow(dtype))
-        error = torch.where(stays | surely, error, torch.inf)
-        certain = value.isnan() & (stays | products.nan_among(a, b, product)) | value.isinf() & stays & (not wide)
-        return settle(value, error, torch.zeros_like(error), dtype, lambda: certain)

@@ -24,9 +24,8 @@ if TYPE_CHECKING:
 PRECISION = {Dtype.f64: 53, Dtype.f32: 24, Dtype.f16: 11, Dtype.bf16: 8}
 _TOP = {Dtype.f64: 1024, Dtype.f32: 128, Dtype.f16: 16, Dtype.bf16: 128}
 # The bounds are themselves computed in float64, a few dozen roundings deep.
-_SLACK = 1 + 2.0**-30
+SLACK = 1 + 2.0**-30
 _EXPONENT = 0x7FF << 52  # the bits of the exponent of a float64
-_SINGLE = (Dtype.f32, Dtype.f16, Dtype.bf16, Dtype.f8e4m3, Dtype.f8e5m2)  # types whose numbers f32 holds
 
 
 @dataclass(frozen=True)
@@ -47,6 +46,11 @@ class Bounded:
     @property
     def exact(self) -> torch.Tensor:
         return self.error == 0
+
+    @property
+    def known(self) -> bool:
+        """Whether it is told at a glance that all values are exact: by one 0 for an error."""
+        return self.error.dim() == 0 and float(self.error) == 0
 
 
 def unit(dtype: Dtype) -> float:
@@ -101,19 +105,12 @@ def rounded(value: torch.Tensor, dtype: Dtype) -> torch.Tensor:
 def rounding(value: torch.Tensor, error: torch.Tensor, dtype: Dtype, exact: torch.Tensor | None = None) -> torch.Tensor:
     """What one rounding to `dtype` adds: half an ulp, or 0 where the operands are exact and the result fits.
 
-    Half an ulp of what is at least 2^e, and less than twice that, is u 2^e; the number may be as large as |value| +
-    error. For f64 the reference rounds as well, so it counts twice; whether its result is exact cannot be seen from
-    the result alone and is told by `exact`.
+    The number may be as large as |value| + error. For f64 whether a result is exact cannot be seen from the result
+    alone and is told by `exact`.
     """
     import torch
 
-    twice = 2 if dtype is Dtype.f64 else 1
-    most = value.abs() + error
-    # The largest power of two that is not above `most`: without the fraction, of which NaN keeps a bit. Below the least
-    # normal number that is 0, which the rounding of results that underflow is more than.
-    power = (most.view(torch.int64) & _EXPONENT).view(torch.float64)
-    power = torch.where(most.isnan(), most, power)
-    added = (power * (twice * unit(dtype))).clamp_min(half_subnormal(dtype))
+    added = half_ulp(value.detach().abs() + error.detach(), dtype)
     known = error == 0
     if not bool(known.any()):
         return added
@@ -121,6 +118,28 @@ def rounding(value: torch.Tensor, error: torch.Tensor, dtype: Dtype, exact: torc
     if exact is not None:
         fits = exact
     return torch.where(known & fits, 0.0, added)
+
+
+def half_ulp(most: torch.Tensor, dtype: Dtype) -> torch.Tensor:
+    """The most that rounding to `dtype` changes a number of that size, which is overwritten by it; of NaN infinity.
+
+    Half an ulp of what is at least 2^e, and less than twice that, is u 2^e. For f64 the reference rounds as well, so it
+    counts twice.
+    """
+    import torch
+
+    # The largest power of two that is not above `most`: without the fraction. Below the least normal number that is 0,
+    # which the rounding of results that underflow is more than.
+    most.view(torch.int64).bitwise_and_(_EXPONENT)
+    return most.mul_((2 if dtype is Dtype.f64 else 1) * unit(dtype)).clamp_min_(half_subnormal(dtype))
+
+
+def gamma_of(terms: torch.Tensor, u: float) -> torch.Tensor:
+    """n u / (1 - n u), of n roundings of a type whose unit roundoff is u; infinite where that says nothing."""
+    import torch
+
+    nu = terms * u
+    return torch.where(nu < 0.5, nu / (1 - nu), torch.inf)
 
 
 def settle(
@@ -137,13 +156,13 @@ def settle(
     """
     import torch
 
-    total = (error + added) * _SLACK
+    total = (error + added) * SLACK
     magnitude, threshold = value.abs(), math.inf if dtype is Dtype.f64 else overflow(dtype)
     if total.numel() and bool((magnitude + total).max() < threshold):  # which no NaN is
         return Bounded(value, torch.broadcast_to(total, value.shape), dtype)
-    finite = torch.isfinite(value)
-    total = torch.where(finite & ~total.isnan(), total, torch.inf)
-    total = torch.where(~finite & certain(), 0.0, total)
+    finite, total = torch.isfinite(value), total.nan_to_num(torch.inf, torch.inf)
+    if not bool(finite.all()):
+        total = torch.where(finite, total, torch.where(certain(), 0.0, torch.inf))
     if dtype is not Dtype.f64:
         surely = finite & (magnitude - error >= threshold)
         perhaps = finite & ~surely & (magnitude + total >= threshold)
@@ -193,91 +212,3 @@ def product_is_exact(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     (ah, al), (bh, bl) = split(a), split(b)
     rest = ((ah * bh - p) + ah * bl + al * bh) + al * bl
     return ((rest == 0) & (p.abs() > 2.0**-900)) | (a == 0) | (b == 0)
-
-
-def cast(x: Bounded, dtype: Dtype) -> Bounded:
-    """`x` converted to `dtype`.
-
-    To a float: one correct rounding, none if every number of the source fits. From float to integer: toward zero, to
-    the nearest end of the range from outside of it, NaN to 0. From integer to integer: wraps. To bool: not equal 0.
-    To a float of 8 bits: what is too large becomes the largest number, infinities too, and NaN stays.
-    f64 to f16, bf16 or 8 bits may take one rounding or two (by way of f32), so it is only exact where the number fits.
-    """
-    import torch
-
-    if dtype is x.dtype:
-        return x
-    if dtype is Dtype.bool:
-        sure = (x.exact | (x.value.abs() > x.error)) & ~torch.isinf(x.error)
-        return Bounded((x.value != 0).to(torch.int64), torch.where(sure, 0.0, 1.0), dtype)
-    if not dtype.is_float:
-        return _to_integer(x, dtype)
-    if x.dtype is Dtype.i64:
-        return _from_i64(x, dtype)
-    if dtype.is_f8:
-        return _to_f8(x, dtype)
-    value = x.value.to(torch.float64)
-    wider = dtype is Dtype.f64 or (dtype is Dtype.f32 and x.dtype in _SINGLE)
-    if wider:
-        return Bounded(value, x.error, dtype)
-    once = rounded(value, dtype)
-    twice = PRECISION[dtype] < 24 and x.dtype not in _SINGLE
-    known = x.exact & ((once == value) | (not twice))
-    result = torch.where(known, once, value)
-    added = torch.where(known, 0.0, rounding(value, x.error, dtype) * (1 + 2.0**-12 * twice))
-    return settle(result, x.error.expand_as(result), added, dtype, lambda: x.exact)
-
-
-def _to_f8(x: Bounded, dtype: Dtype) -> Bounded:
-    """A number as a float of 8 bits, between those of both ends of x; it may be rounded to f32 before."""
-    import torch
-
-    largest, value = dtype.largest, x.value.to(torch.float64)
-    single = value.to(torch.float32).to(torch.float64)
-    unheld = (single != value) & value.isfinite()
-    slack = torch.where(unheld, value.abs() * 2.0**-23, 0.0) if x.dtype not in _SINGLE else 0.0
-    reach = torch.where(x.exact, 0.0, x.error) + slack
-
-    def stored(number: torch.Tensor) -> torch.Tensor:
-        return rounded(number.clamp(-largest, largest), dtype)
-
-    nearest, least, most = stored(value), stored(value - reach), stored(value + reach)
-    error = torch.maximum(most - nearest, nearest - least)
-    error = of_open_sign(error, least.signbit() != most.signbit(), dtype)
-    error = torch.where(x.error == torch.inf, torch.inf, error)  # NaN may be among what it stands for
-    return Bounded(nearest, torch.where(nearest.isnan() & x.exact, 0.0, error), dtype)
-
-
-def _from_i64(x: Bounded, dtype: Dtype) -> Bounded:
-    """An i64 as a float: one rounding, from all its bits, to f64 or f32; to a narrower float one or two."""
-    import torch
-
-    wide = Dtype.f64 if dtype is Dtype.f64 else Dtype.f32
-    nearest = x.value.to(getattr(torch, wide.torch)).to(torch.float64)
-    most = nearest.abs() + x.error
-    known = x.exact | (most <= 2.0 ** PRECISION[wide])  # as all whole numbers are that the type holds
-    error = x.error + torch.where(known, 0.0, most * 2 * unit(wide))
-    if dtype is wide:
-        return Bounded(nearest, error, dtype)
-    return cast(Bounded(nearest, error, Dtype.f64), dtype)
-
-
-def _to_integer(x: Bounded, dtype: Dtype) -> Bounded:
-    import torch
-
-    if not x.dtype.is_float:
-        return settle_integer(x.value, x.error, dtype)
-    low, high = dtype.range
-
-    def converted(value: torch.Tensor, nan: float) -> torch.Tensor:
-        return value.nan_to_num(nan).clamp(low, high).trunc()
-
-    value = converted(x.value, 0.0)
-    inside = value < 2.0**63  # of i64 float64 has no largest one, only the number after it
-    whole = torch.where(inside, torch.where(inside, value, 0.0).to(torch.int64), high)
-    # NaN comes of an infinity less an unbounded error
-    least = torch.where(x.exact, value, converted(x.value - x.error, low))
-    most = torch.where(x.exact, value, converted(x.value + x.error, high))
-    error = torch.maximum(most - value, value - least)
-    error = torch.where(most - least == high - low, torch.inf, error)  # any number of the type may come
-    return Bounded(whole, error, dtype)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 from cutegen.dtypes import Dtype
+from cutegen.reference import ordinary
 from cutegen.reference.rounding import (
     PRECISION,
     Bounded,
+    gamma_of,
     half_subnormal,
     overflow,
     settle,
@@ -16,9 +17,6 @@ from cutegen.reference.rounding import (
     smallest_normal,
     unit,
 )
-
-if TYPE_CHECKING:
-    import torch
 
 
 def total(x: Bounded, axis: tuple[int, ...], most: int | None = None) -> Bounded:
@@ -30,6 +28,15 @@ def total(x: Bounded, axis: tuple[int, ...], most: int | None = None) -> Bounded
     whose sizes come to 2^p at most stay whole at every step. An infinity or NaN is known where no partial sum of what
     is finite can overflow; where a product overflowed that may be fused, nothing is known unless all are of one sign.
     """
+
+    dtype = x.dtype
+    if ordinary.possible(dtype, x):
+        return ordinary.total(x, axis, most, lambda x, axis: total_fully(x, axis, most))
+    return total_fully(x, axis, most)
+
+
+def total_fully(x: Bounded, axis: tuple[int, ...], most: int | None = None) -> Bounded:
+    """What `total` gives, of elements of any kind."""
     import torch
 
     dtype = x.dtype
@@ -40,10 +47,10 @@ def total(x: Bounded, axis: tuple[int, ...], most: int | None = None) -> Bounded
     value, finite = x.value.sum(axis, True), x.value.masked_fill(~x.value.isfinite(), 0.0)
     magnitude = (finite.abs() + error).sum(axis, True)
     terms = ((finite != 0) | (error != 0)).sum(axis, True)
-    gamma = _gamma((terms - 1).clamp(0, most), unit(dtype))
+    gamma = gamma_of((terms - 1).clamp(0, most), unit(dtype))
     propagated = error.sum(axis, True)
-    whole = (finite == finite.trunc()).all(axis, True) & (propagated == 0) & (magnitude <= 2.0 ** PRECISION[dtype])
-    rounds = (gamma + _gamma(terms, unit(Dtype.f64))) * magnitude
+    whole = (finite == finite.floor()).all(axis, True) & (propagated == 0) & (magnitude <= 2.0 ** PRECISION[dtype])
+    rounds = (gamma + gamma_of(terms, unit(Dtype.f64))) * magnitude
     bound = propagated + torch.where(whole | (terms <= 1), 0.0, rounds)
     stays = magnitude * (1 + gamma) < overflow(dtype)
     one_sign = (x.value + error <= 0).all(axis, True) | (x.value - error >= 0).all(axis, True)
@@ -119,10 +126,3 @@ def extreme(x: Bounded, axis: tuple[int, ...], function: str) -> Bounded:
     unknown = (x.error == torch.inf).expand_as(x.value).any(axis, True)
     error = torch.where(unknown, torch.inf, error.double().nan_to_num(torch.inf, torch.inf))
     return Bounded(value, torch.where(nan, 0.0, error), x.dtype)
-
-
-def _gamma(terms: torch.Tensor, u: float) -> torch.Tensor:
-    import torch
-
-    nu = terms * u
-    return torch.where(nu < 0.5, nu / (1 - nu), torch.inf)

@@ -19,7 +19,8 @@ from cutegen.reference import arithmetic
 from cutegen.reference.arithmetic import FUNCTION_ULPS
 from cutegen.reference.bounds import Expected
 from cutegen.reference.bounds import evaluate as evaluate_all
-from cutegen.reference.rounding import Bounded, cast, product_is_exact, sum_is_exact
+from cutegen.reference.casting import cast
+from cutegen.reference.rounding import Bounded, product_is_exact, sum_is_exact
 from cutegen.verification.compare import compare
 
 TORCH = {d: getattr(torch, d.torch) for d in Dtype}

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from math import gcd, lcm, prod
 
 from cutegen.expressions.places import joined
@@ -33,7 +34,7 @@ class FlatSpec(KernelSpec[RowwiseSchedule]):
         """The name of the one mode."""
         return joined(self.parts)
 
-    @property
+    @cached_property
     def lead(self) -> Tensor:
         return self.tensor(self.written.lead.name)
 
