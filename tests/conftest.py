@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
-from sweep_kit import leave_for_the_sweep
+from sweep_kit import draw_fewer_examples, leave_for_the_sweep
 
 if TYPE_CHECKING:
     from compiling_kit import Compiler
@@ -49,8 +49,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 @pytest.hookimpl(tryfirst=True)  # before the marks are looked at
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     leave_for_the_sweep(items, Path(__file__).parent)
+    draw_fewer_examples(items, sweep=config.option.markexpr != "not sweep")
 
 
 def pytest_collection_finish() -> None:

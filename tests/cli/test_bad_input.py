@@ -100,7 +100,7 @@ def test_bad_input_gets_a_diagnostic_with_its_place(tmp_path: Path, what: str, v
     assert not (tmp_path / "generated").exists()
 
 
-@pytest.mark.parametrize("what", ["10 MB of nesting", "a bomb of aliases", "not injective", "not UTF-8"])
+@pytest.mark.parametrize("what", ["10 MB of nesting", "not UTF-8"])  # the stack is a process's, as are its streams
 def test_bad_input_in_a_process_of_its_own(tmp_path: Path, what: str) -> None:
     specs = project(tmp_path)
     (specs / "bad.yaml").write_bytes(BAD[what])
@@ -229,8 +229,8 @@ def test_the_documentation_names_every_exit_code() -> None:
 def test_what_a_wrong_dtype_hides(tmp_path: Path, dtype: str, hides: bool) -> None:
     """The page on verification says so."""
     bad = GOOD.replace("dtype: f32", f"dtype: {dtype}", 1).replace("A + B", "A + BB")
-    (project(tmp_path) / "one.yaml").write_text(bad)
-    result = run("lint", "specs/one.yaml", cwd=tmp_path)
+    (path := project(tmp_path) / "one.yaml").write_text(bad)
+    result = CliRunner().invoke(cli, ["lint", str(path)])
     assert "CG104" in result.stdout and ("CG121" in result.stdout) is not hides
 
 

@@ -1,4 +1,4 @@
-"""The tables of what `make test` leaves for `make sweep` name tests that exist: other names would do nothing."""
+"""What `make test` leaves for `make sweep`: tables name tests that exist, as other names would do nothing."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import re
 from pathlib import Path
 
 import pytest
-from sweep_kit import PARTS, WHOLE
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sweep_kit import FEWER, PARTS, WHOLE, draw_fewer_examples
 
 TESTS = Path(__file__).parents[1]
 
@@ -20,3 +22,22 @@ def test_every_name_is_that_of_a_test(table: dict[str, tuple[str, ...]]) -> None
 
 def test_no_test_is_in_both() -> None:
     assert not [file for file in PARTS if {*PARTS[file]} & {*WHOLE.get(file, ())}]
+
+
+@given(number=st.integers())
+@settings(max_examples=30, database=None)
+def property_of_numbers(number: int, drawn: list[int]) -> None:
+    drawn.append(number)
+
+
+@pytest.mark.parametrize("sweep", [True, False])
+def test_a_property_draws_all_its_examples_in_the_sweep_and_else_a_part(
+    sweep: bool, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in vars(property_of_numbers).items():  # which is as it was, afterwards
+        monkeypatch.setattr(property_of_numbers, name, value)
+    item = pytest.Function.from_parent(request.node.parent, name="property", callobj=property_of_numbers)
+    draw_fewer_examples([item], sweep)
+    property_of_numbers(drawn=(drawn := []))
+    assert len(drawn) == (30 if sweep else 30 // FEWER)
+    assert (item.get_closest_marker("sweep") is not None) == sweep

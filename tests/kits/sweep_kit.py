@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 
 def sampled(parameters: Iterable[Any], every: int = 3) -> list[Any]:
@@ -76,9 +77,13 @@ PARTS = {
     ),
     "emulator/instructions/test_floats.py": ("test_arithmetic_in_every_rounding",),
     "emulator/instructions/test_integers.py": ("test_two_operands",),
+    "emulator/machine/test_rounds.py": ("test_rounds_that_are_not_alike_are_not_cut",),
     "emulator/operations/test_alike.py": ("test_any_instructions_do_what_they_do_alone",),
     "emulator/operations/test_multiply_adds.py": ("test_many_at_once_are_as_one_at_a_time",),
-    "emulator/synchronisation/test_cluster_softmax.py": ("test_mutants",),
+    "emulator/synchronisation/test_cluster_softmax.py": (
+        "test_mutants",
+        "test_rows_shared_by_the_blocks_of_a_cluster",
+    ),
     "emulator/synchronisation/test_compiled_kernels.py": ("test_mutants_of_it",),
     "emulator/warps/test_compiled_gemms.py": ("test_products_of_small_integers_are_exact",),
     "emulator/warps/test_warpgroup_products.py": (
@@ -86,20 +91,24 @@ PARTS = {
         "test_right_to_the_bit",
     ),
     "expressions/test_widths.py": ("test_a_kernel_computes_what_the_rule_says",),
+    "families/common/test_ones.py": ("test_rowwise",),
     "families/common/test_walks.py": ("test_blocks_have_the_tiles_that_the_code_gives_them",),
     "families/elementwise/test_casts.py": ("test_out_of_range_is_the_nearest_number_and_nan_is_0",),
     "families/elementwise/test_every_function.py": ("test_every_function",),
+    "families/elementwise/test_integers.py": ("test_statements_by_chance",),
     "families/elementwise/test_statements.py": (
         "test_a_local_value_and_two_outputs",
         "test_coordinates",
         "test_local_values",
         "test_outputs_of_several_types_and_majornesses",
+        "test_what_is_read_written_and_used_again",
     ),
     "families/gemm_multistage/test_advice.py": ("test_what_is_inferred_needs_no_advice",),
     "families/gemm_multistage/test_batch.py": (
         "test_a_mistake_is_seen",
         "test_right",
     ),
+    "families/gemm_multistage/test_coordinates.py": ("test_a_causal_mask",),
     "families/gemm_multistage/test_copy_layouts.py": ("test_every_tile_that_is_suggested_works",),
     "families/gemm_multistage/test_idle_stages.py": ("test_there_is_a_tile_for_every_stage_or_advice",),
     "families/gemm_multistage/test_mma_sync_runs.py": ("test_right",),
@@ -108,15 +117,23 @@ PARTS = {
         "test_a_mistake_is_seen",
         "test_right",
     ),
-    "families/gemm_warpspecialized/test_outputs.py": ("test_right",),
-    "families/gemm_warpspecialized/test_products.py": ("test_right",),
+    "families/gemm_warpspecialized/test_outputs.py": (
+        "test_a_mistake_is_seen",
+        "test_right",
+    ),
+    "families/gemm_warpspecialized/test_products.py": (
+        "test_a_mistake_is_seen",
+        "test_right",
+    ),
     "families/gemm_warpspecialized/test_ptx_mistakes.py": ("test_a_mistake_is_seen",),
     "families/gemm_warpspecialized/test_runs.py": (
         "test_a_mistake_is_seen",
+        "test_a_mistake_with_operands_of_8_bits_is_seen",
         "test_right",
         "test_right_of_8_bits",
         "test_what_is_the_same_along_columns_is_loaded_once",
     ),
+    "families/gemm_warpspecialized/test_shared_memory.py": ("test_threads_write_where_the_access_says",),
     "families/gemm_warpspecialized/test_sources.py": (
         "test_a_mistake_is_seen",
         "test_right",
@@ -124,12 +141,14 @@ PARTS = {
     "families/gemm_warpspecialized/test_split.py": (
         "test_a_mistake_is_seen",
         "test_buffers_of_the_output_lie_where_sums_were",
+        "test_of_few_stages_one_is_loaded_again_as_soon_as_it_has_been_multiplied",
         "test_right",
     ),
     "families/gemm_warpspecialized/test_turns.py": (
         "test_a_mistake_is_seen",
         "test_right",
     ),
+    "families/gemm_warpspecialized/test_workspaces.py": ("test_a_mistake_is_seen",),
     "families/rowwise/test_inout.py": (
         "test_a_new_value_that_may_come_before_an_old_one_is_read_is_found",
         "test_old_values_are_read_before_new_ones_are_written",
@@ -145,6 +164,7 @@ PARTS = {
     ),
     "families/rowwise/test_reductions.py": ("test_reductions_are_right_however_a_row_is_shared",),
     "families/rowwise/test_several_modes.py": (
+        "test_a_layer_norm_over_three_modes_is_torchs",
         "test_a_row_of_two_modes_is_right_however_it_is_shared",
         "test_elements_of_other_places_are_found",
     ),
@@ -158,17 +178,20 @@ PARTS = {
         "test_a_bool_is_0_or_1",
         "test_a_column_of_shared_memory_may_have_any_order",
         "test_an_operand_goes_through_a_workspace",
+        "test_columns_of_shared_memory_that_start_anywhere",
         "test_floats_of_8_bits_that_come_a_few_at_a_time",
         "test_operands_are_stored_before_any_step",
         "test_products_of_fixed_depth_are_right",
         "test_values_of_a_thread_that_four_does_not_divide",
     ),
+    "generated/test_zero_quotients.py": ("test_0_divided_by_0_is_nan",),
     "language/test_rowwise.py": ("test_what_the_op_refuses_is_told_at_its_place_and_what_works_instead",),
     "measuring/test_formulas.py": (
         "test_a_formula_is_known_under_other_names",
         "test_what_computes_something_else_is_not_known",
     ),
     "measuring/test_libraries.py": ("test_every_library_computes_what_the_spec_says",),
+    "measuring/test_peers.py": ("test_the_expression_can_be_compiled_whole",),
     "tuning/test_search.py": (
         "test_an_interrupted_search_goes_on_and_times_nothing_twice",
         "test_times_under_other_conditions_do_not_count",
@@ -178,8 +201,12 @@ PARTS = {
         "test_only_these_checks_find_tiles_that_are_counted_wrong",
         "test_sizes_are_those_that_the_module_takes",
     ),
-    "verification/test_host_mutants.py": ("test_it_is_seen",),
+    "verification/test_host_mutants.py": (
+        "test_it_is_seen",
+        "test_nothing_is_said_of_what_is_right",
+    ),
     "verification/test_host_promises.py": ("test_a_broken_promise_is_seen",),
+    "verification/test_integer_operands.py": ("test_a_kernel_that_does_not_is_wrong",),
     "verification/test_long_sums.py": ("test_only_it_finds_what_counts_wrong",),
     "verification/test_op_mutants.py": (
         "test_an_op_that_is_right_passes",
@@ -191,6 +218,10 @@ PARTS = {
     ),
     "verification/test_telling_cases.py": ("test_only_the_cases_of_its_kind_show_it",),
     "verification/test_types_mistaken.py": ("test_mistakes_about_a_type_are_told",),
+    "verification/test_walked_tiles.py": (
+        "test_a_right_kernel_passes_with_millions_of_tiles",
+        "test_tiles_that_are_counted_wrong_are_found",
+    ),
 }
 """Tests of many parameters, by their files, that take long for what they tell: of each, `make test` takes the first
 parameter and every fifth one after it, of those that `sampled` leaves."""
@@ -229,3 +260,24 @@ def leave_for_the_sweep(items: Sequence[pytest.Item], root: Path) -> None:
             if places[item.path, name] % EVERY:
                 item.add_marker("sweep")
             places[item.path, name] += 1
+
+
+FEWER = 3
+SETTINGS = "_hypothesis_internal_use_settings"
+"""Where hypothesis keeps the settings of a test's function; they cannot be changed later in another way."""
+
+
+def draw_fewer_examples(items: Sequence[pytest.Item], sweep: bool) -> None:
+    """Has tests of properties draw a third of their examples, which differ from run to run where they are not derived
+    from the test; in the sweep all of them draw all.
+    """
+    tests = {}
+    for item in items:
+        test = getattr(item, "obj", None)
+        if getattr(test, "is_hypothesis_test", False):
+            tests[getattr(test, "__func__", test)] = None
+            if sweep:
+                item.add_marker("sweep")
+    for test in () if sweep else tests:
+        drawn = getattr(test, SETTINGS, settings.default)
+        setattr(test, SETTINGS, settings(drawn, max_examples=max(1, drawn.max_examples // FEWER)))
