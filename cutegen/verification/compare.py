@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import torch
 
+BLOCK = 1 << 17  # elements that are compared at a time, so that what is computed of them fits the caches
+
 
 @dataclass(frozen=True)
 class Comparison:
@@ -68,18 +70,96 @@ def compare(
     bits must be those of `moved` where it is given.
     Raises `ValueError` for another shape.
     """
-    import numpy as np  # its unravel_index is there at once, torch's imports sympy
-    import torch
-
     if actual.shape != expected.shape:
         raise ValueError(f"the result has shape {tuple(actual.shape)}, not {tuple(expected.shape)}")
     if actual.numel() == 0:
         return Comparison(True, 0, 0, 0, 0.0, 0.0, 0.0, None)
+    plain = moved is None and rtol is None and atol is None
+    rows = 0 if actual.dim() == 0 else max(1, len(actual) * BLOCK // actual.numel())
+    found = []
+    for start in range(0, len(actual), rows) if rows else ():
+        a, e, b, m = (x if x is None else x[start : start + rows] for x in (actual, expected, bound, moved))
+        assert a is not None and e is not None and b is not None
+        one = _mostly_near(a, e, b, signed) if plain else compare_fully(a, e, b, signed, m, rtol, atol)
+        if not one.ok:
+            break
+        assert one.worst is not None
+        found.append(replace(one, worst=(start + one.worst[0], *one.worst[1:])))
+    else:
+        if found:
+            return together(found)
+    return compare_fully(actual, expected, bound, signed, moved, rtol, atol)  # the reason is that of the whole
+
+
+def _mostly_near(actual: torch.Tensor, expected: torch.Tensor, bound: torch.Tensor, signed: bool) -> Comparison:
+    """What `compare` says of a block without a tolerance, in few passes; its reason, where some fail, is of these only.
+
+    Elements that are within their bound are done with, and so is what nothing is known about. The others are compared
+    fully: what fails, and zeros whose sign counts.
+    """
+    import torch
+
+    whole = not expected.is_floating_point()
+    if whole and actual.itemsize > 4:  # differences may overflow
+        return compare_fully(actual, expected, bound, signed)
+    error = (actual.to(expected.dtype) - expected).abs().to(torch.float64)
+    most, (low, allowed) = float(error.max()), map(float, torch.aminmax(bound))
+    if not (most <= low and allowed < math.inf) or signed and not low > 0:
+        judged = bound < torch.inf
+        near = (error <= bound) & judged
+        if not whole and not most < math.inf:
+            same = (actual == expected) | (actual.isnan() & expected.isnan())
+            near |= same & judged
+            error = error.masked_fill_(same, 0.0)
+        if signed and not low > 0:
+            near &= (bound > 0) | (expected != 0)
+        own = _of_near(error.masked_fill_(~near, 0.0), bound.masked_fill(~near, 0.0))
+        others = judged & ~near
+        unbounded = bound.numel() - int(torch.count_nonzero(judged))
+        if not bool(others.any()):
+            return replace(own, unbounded=unbounded)
+        if not bool(near.any()):
+            return compare_fully(actual, expected, bound, signed)
+        again = compare_fully(actual[others], expected[others], bound[others], signed)
+        if not again.ok:
+            return again
+        assert again.worst is not None
+        place = int(others.flatten().nonzero()[again.worst[0]])
+        again = replace(again, worst=_index(place, actual.shape))
+        own = replace(own, count=actual.numel() - again.count, unbounded=unbounded)
+        return together(sorted((own, again), key=lambda one: one.worst or ()))
+    return _of_near(error, bound)
+
+
+def _of_near(error: torch.Tensor, bound: torch.Tensor) -> Comparison:
+    """What `compare` says of elements with such errors within finite bounds."""
+    ratios = (error / bound).nan_to_num_(0.0)  # of no error where none is allowed
+    flat = int(ratios.flatten().argmax())
+    ratio = float(ratios.flatten()[flat])
+    most, allowed = float(error.max()), float(bound.max())
+    return Comparison(True, error.numel(), 0, 0, most, allowed, ratio, _index(flat, error.shape))
+
+
+def _index(flat: int, shape: torch.Size) -> tuple[int, ...]:
+    """The index of an element, from its number in their order."""
+    import numpy as np  # its unravel_index is there at once, torch's imports sympy
+
+    return tuple(int(i) for i in np.unravel_index(flat, shape))
+
+
+def compare_fully(
+    actual: torch.Tensor,
+    expected: torch.Tensor,
+    bound: torch.Tensor,
+    signed: bool,
+    moved: torch.Tensor | None = None,
+    rtol: float | None = None,
+    atol: float | None = None,
+) -> Comparison:
+    """What `compare` says of elements of any kind, all of them."""
+    import torch
+
     a, e = actual.to(torch.float64), expected.to(torch.float64)
-    if moved is None and rtol is None and atol is None and expected.is_floating_point():
-        near = _all_near(a, e, bound, signed)
-        if near is not None:
-            return near
     judged = bound.isfinite()
     whole = not expected.is_floating_point()
     same = actual.to(torch.int64) == expected if whole else (a == e) | (a.isnan() & e.isnan())
@@ -102,7 +182,7 @@ def compare(
     failed = int(failing.sum())
     rank = torch.where(failing, error, -1.0) if failed else ratios
     flat = int(rank.contiguous().flatten().argmax())
-    index = tuple(int(i) for i in np.unravel_index(flat, a.shape))
+    index = _index(flat, a.shape)
     finite_bound = bound[judged]
     reason = ""
     if failed:
@@ -129,22 +209,6 @@ def compare(
         worst=index,
         reason=reason,
     )
-
-
-def _all_near(a: torch.Tensor, e: torch.Tensor, bound: torch.Tensor, signed: bool) -> Comparison | None:
-    """What `compare` says of finite numbers with finite bounds that are all kept, None if there are others."""
-    import numpy as np
-    import torch
-
-    error = (a - e).abs()
-    most, allowed = float(error.max()), float(bound.max())
-    finite = most < math.inf and allowed < math.inf  # which no NaN is
-    if not finite or signed and not float(bound.min()) > 0 or bool((error > bound).any()):
-        return None
-    ratios = (error / bound).nan_to_num(0.0, torch.inf)  # of no error where none is allowed
-    flat = int(ratios.contiguous().flatten().argmax())
-    index = tuple(int(i) for i in np.unravel_index(flat, a.shape))
-    return Comparison(True, a.numel(), 0, 0, most, allowed, float(ratios[index]), index)
 
 
 def bits_of(values: torch.Tensor) -> torch.Tensor:
