@@ -94,7 +94,7 @@ def launches(host: Host, call: Parts) -> Sequence[Sequence[Launch]]:
     """
     parts: tuple[Guarded, ...] = ()
     try:
-        given, parts, _ = _made(host, call)
+        given, parts = _made(host, call)
         return host.executor.launched(host.module, host.spec, given)
     except CannotRun:
         raise
@@ -103,8 +103,8 @@ def launches(host: Host, call: Parts) -> Sequence[Sequence[Launch]]:
         return ()
 
 
-def _made(host: Host, call: Parts) -> tuple[list[object], tuple[Guarded, ...], Mapping[str, Expected]]:
-    """The arguments of a call, what is there of each tensor, and what is expected.
+def _made(host: Host, call: Parts) -> tuple[list[object], tuple[Guarded, ...]]:
+    """The arguments of a call, and what is there of each tensor.
 
     Raises MemoryError where there are not so many addresses left, and CannotRun where the executor has none.
     """
@@ -127,13 +127,14 @@ def _made(host: Host, call: Parts) -> tuple[list[object], tuple[Guarded, ...], M
             if view is None:
                 raise CannotRun(f"no {shape} of {tensor.dtype} can be addressed here")
             views[tensor.name] = view
+    return host.arguments(views), tuple(parts)
+
+
+def _expected(host: Host, call: Parts, parts: Sequence[Guarded]) -> Mapping[str, Expected]:
+    """What each output must hold, of what is there."""
     scalars = {name: value for name, value in host.scalars.items() if isinstance(value, (bool, int, float))}
     given = {part.tensor.name: part.view for part in parts}
-    return (
-        host.arguments(views),
-        tuple(parts),
-        evaluate(spec, given, scalars, {mode: call.coordinates}, whole=call.sizes),
-    )
+    return evaluate(host.spec, given, scalars, {call.mode: call.coordinates}, whole=call.sizes)
 
 
 def wrong(host: Host, call: Parts, blocks: Sequence[int] | None = None, grid: int | None = None) -> str:
@@ -143,7 +144,8 @@ def wrong(host: Host, call: Parts, blocks: Sequence[int] | None = None, grid: in
     problems: list[str] = []
     parts: tuple[Guarded, ...] = ()
     try:
-        given, parts, expected = _made(host, call)
+        given, parts = _made(host, call)
+        expected = _expected(host, call, parts)
 
         def judge(by: str) -> None:
             host.executor.synchronize()
