@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from cutegen.dtypes import Dtype
 from cutegen.expressions.functions import FUNCTIONS, TO_WHOLE
 from cutegen.reference import ordinary
+from cutegen.reference.masks import some
 from cutegen.reference.rounding import (
     Bounded,
     of_open_sign,
@@ -103,7 +104,7 @@ def multiply_fully(a: Bounded, b: Bounded, dtype: Dtype) -> Bounded:
 
     result = settle(value, error, rounding(value, error, dtype, exact), dtype, certain)
     for zero, other in ((a, b), (b, a)):
-        if bool((none := (zero.value == 0) & zero.exact).any()):
+        if some(none := (zero.value == 0) & zero.exact):
             either = none & (other.error >= other.value.abs()) & ~other.exact
             result = replace(result, error=of_open_sign(result.error, either, dtype))
     finite = a.value.isfinite() & b.value.isfinite()
@@ -114,7 +115,7 @@ def _overflowed(finite: torch.Tensor, value: torch.Tensor, error: torch.Tensor, 
     """What a result was before it overflowed, at least, where its operands are `finite`; 0 where it did not."""
     import torch
 
-    if not bool(result.value.isinf().any()):
+    if not some(result.value.isinf()):
         return None
     least = (value.abs() - error).clamp_min(overflow(result.dtype)).copysign(value)
     return torch.where(finite & result.value.isinf(), least, 0.0)
@@ -264,8 +265,8 @@ def function(name: str, x: Bounded, dtype: Dtype, fast_math: bool = False) -> Bo
         size = torch.where(x.value.isfinite(), x.value.abs() + x.error, 0.0)
         more = 2 * unit(dtype) * size * (result.value.abs() + result.error)
         result = replace(result, error=result.error + torch.where(result.value.isfinite(), more, 0.0))
-    if name in ("exp", "exp2") and bool(
-        result.value.isinf().any()
+    if name in ("exp", "exp2") and some(
+        result.value.isinf()
     ):  # ends with a multiplication by a power of two, which what follows may be fused with
         value = getattr(torch, name)(x.value)
         error = value - getattr(torch, name)(x.value - x.error)

@@ -13,6 +13,7 @@ from functools import reduce
 from typing import TYPE_CHECKING, NamedTuple
 
 from cutegen.dtypes import Dtype
+from cutegen.reference.masks import every, some
 from cutegen.reference.rounding import PRECISION, SLACK, Bounded, gamma_of, half_ulp, overflow, rounded, unit
 
 if TYPE_CHECKING:
@@ -109,12 +110,12 @@ def total(x: Bounded, axis: tuple[int, ...], most: int | None, fully: Fully) -> 
     propagated = torch.zeros_like(value) if x.known else x.error.expand_as(x.value).sum(axis, True)
     gamma = gamma_of((terms - 1).clamp(0, most), unit(x.dtype))
     single = terms <= 1
-    if bool((few := (propagated == 0) & (magnitude <= 2.0 ** PRECISION[x.dtype])).any()):
+    if some(few := (propagated == 0) & (magnitude <= 2.0 ** PRECISION[x.dtype])):
         single = single | (few & _whole(x.value, axis))
     rounds = (gamma + gamma_of(terms, unit(Dtype.f64))) * magnitude
     bound = propagated.add_(rounds.masked_fill_(single, 0.0)).mul_(SLACK)
     stays = (magnitude * (1 + gamma) < overflow(x.dtype)) & (value.abs() + bound < overflow(x.dtype))
-    if bool(stays.all()):
+    if every(stays):
         return Bounded(value, bound, x.dtype)
     strange = ~stays.flatten()
     values, errors = (_rows(each, axis)[strange] for each in (x.value, x.error.expand_as(x.value)))
@@ -135,7 +136,7 @@ def _whole(value: torch.Tensor, axis: tuple[int, ...]) -> torch.Tensor:
     for i in axis:
         first = first.narrow(i, 0, min(_FIRST, value.shape[i]))
     whole = (first == first.floor()).all(axis, True)
-    return whole & (value == value.floor()).all(axis, True) if bool(whole.any()) else whole
+    return whole & (value == value.floor()).all(axis, True) if some(whole) else whole
 
 
 def _settled(value: torch.Tensor, error: torch.Tensor | None, dtype: Dtype) -> _Settled:
@@ -165,7 +166,7 @@ def _of_open_sign(x: Bounded) -> bool:
     """Whether some value may have either sign, so that 0 times it is a zero of either."""
     if x.known or float((x.value.abs() - x.error).min()) > 0:
         return False
-    return bool(((x.error >= x.value.abs()) & (x.error > 0)).any())
+    return some((x.error >= x.value.abs()) & (x.error > 0))
 
 
 def _mended(value: torch.Tensor, settled: _Settled, dtype: Dtype, fully: Fully, *operands: Bounded) -> Bounded:

@@ -9,6 +9,7 @@ from cutegen.dtypes import Dtype
 from cutegen.expressions.tree import MatMul
 from cutegen.language.model import KernelSpec
 from cutegen.reference import factors, fused_sums
+from cutegen.reference.masks import every, some
 from cutegen.reference.placing import letters, placed, widened
 from cutegen.reference.rounding import PRECISION, Bounded, half_subnormal, overflow, settle, settle_integer, unit
 
@@ -58,14 +59,14 @@ def matmul(node: MatMul, dtype: Dtype, call: Call) -> Bounded:
     value = product(a, b)
     finite_a, finite_b = (x.detach().masked_fill(~x.isfinite(), 0.0) for x in (a, b))
     magnitude = product(finite_a.abs(), finite_b.abs())
-    whole = bool((finite_a == finite_a.floor()).all()) and bool((finite_b == finite_b.floor()).all())
+    whole = every(finite_a == finite_a.floor()) and every(finite_b == finite_b.floor())
     cut = factors.cut(finite_a, finite_b, call.spec.family.factor_bits(call.spec), product)
     orders = call.spec.family.sum_orders(call.spec)
     bits = min((order.fused.bits for order in orders), default=PRECISION[dtype])
     exact = whole & (magnitude <= 2.0**bits) & (cut == 0)
     rounds = gamma(terms + 1, dtype)
     wide = any(not t.dtype.is_f8 and PRECISION[t.dtype] > PRECISION[dtype] for t in (left, right))
-    wide = wide or bool((cut != 0).any())
+    wide = wide or some(cut != 0)
     if wide:
         rounds = gamma(terms + 3, dtype)
     error = (rounds + gamma(terms + 1, Dtype.f64)) * magnitude + terms * 2 * half_subnormal(dtype)

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cutegen.dtypes import Dtype
+from cutegen.reference.masks import every, some
 
 if TYPE_CHECKING:
     import torch
@@ -112,7 +113,7 @@ def rounding(value: torch.Tensor, error: torch.Tensor, dtype: Dtype, exact: torc
 
     added = half_ulp(value.detach().abs() + error.detach(), dtype)
     known = error == 0
-    if not bool(known.any()):
+    if not some(known):
         return added
     fits = representable(value, dtype) if dtype is not Dtype.f64 else torch.zeros_like(value, dtype=torch.bool)
     if exact is not None:
@@ -161,7 +162,7 @@ def settle(
     if total.numel() and bool((magnitude + total).max() < threshold):  # which no NaN is
         return Bounded(value, torch.broadcast_to(total, value.shape), dtype)
     finite, total = torch.isfinite(value), total.nan_to_num(torch.inf, torch.inf)
-    if not bool(finite.all()):
+    if not every(finite):
         total = torch.where(finite, total, torch.where(certain(), 0.0, torch.inf))
     if dtype is not Dtype.f64:
         surely = finite & (magnitude - error >= threshold)

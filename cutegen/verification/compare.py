@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from cutegen.reference.masks import some
+
 if TYPE_CHECKING:
     import torch
 
@@ -116,9 +118,9 @@ def _mostly_near(actual: torch.Tensor, expected: torch.Tensor, bound: torch.Tens
         own = _of_near(error.masked_fill_(~near, 0.0), bound.masked_fill(~near, 0.0))
         others = judged & ~near
         unbounded = bound.numel() - int(torch.count_nonzero(judged))
-        if not bool(others.any()):
+        if not some(others):
             return replace(own, unbounded=unbounded)
-        if not bool(near.any()):
+        if not some(near):
             return compare_fully(actual, expected, bound, signed)
         again = compare_fully(actual[others], expected[others], bound[others], signed)
         if not again.ok:
