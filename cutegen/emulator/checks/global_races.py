@@ -16,6 +16,7 @@ import numpy as np
 from cutegen.emulator.arithmetic.arrays import Array
 from cutegen.emulator.checks.clocks import Clocks
 from cutegen.emulator.lanes import Mask
+from cutegen.emulator.native.library import AccessResult, core
 
 # In place of a lane's number, which is not negative:
 NOBODY = -1
@@ -171,10 +172,26 @@ class TouchRecord:
         self._lines: dict[str, Array] | None = None
         if traced:
             self._lines = {"wrote": np.zeros(size, np.int32), "read": np.zeros(size, np.int32)}
+        self._core = None if traced else core()
 
     def written(self, units: Array | slice = slice(None)) -> Array:
         """A mask of the units (by default all) that some lane has written."""
         return np.asarray(self._writer[units] != NOBODY)
+
+    def write_first(self, cells: Array, each: int, lanes: Array, epochs: Array) -> bool:
+        """Notes writes of units that nobody has touched: `each` of them for each access, from `cells` times that on.
+
+        Returns whether it has; `write` does then what is left to do. Only the C core can.
+        """
+        if self._core is None:
+            return False
+        given = np.array([len(cells), each, self._reader is not None], np.int64)
+        reader = self._writer if self._reader is None else self._reader
+        whom, when = (np.ascontiguousarray(one) for one in (lanes, epochs))
+        if cells.dtype != np.int64 or whom.dtype != np.int64 or when.dtype != np.int32:
+            return False
+        arrays = np.ascontiguousarray(cells), whom, when, self._writer, self._writer_epoch, reader
+        return self._core.accesses["note_first_writes"](arrays, given.ctypes.data) == AccessResult.FINE
 
     def write(
         self, units: Array, lanes: Array, epochs: Array, threads: int, line: int = 0, ordered: Before = by_barriers

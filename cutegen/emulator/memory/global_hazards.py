@@ -76,11 +76,16 @@ class Hazards:
         Raises Stop if one meets an unordered access, a read in flight or one that wants a constant.
         """
         assert arena.touched is not None
-        units = _units(arena, cells, size)
-        self._note(arena, units, keep, instruction, writes=True)
         who, when = self._who(keep)
         when = np.full_like(when, NEVER) if flying else when
-        clash = arena.touched.write(units, who, when, self.threads, instruction.line, self.epochs.before)
+        noted = size >= arena.unit and arena.touched.write_first(cells, size // arena.unit, who, when)
+        if noted and arena.reading is None and arena.constant is None and self.memory.journal is None:
+            return
+        units = _units(arena, cells, size)
+        self._note(arena, units, keep, instruction, writes=True)
+        clash = None
+        if not noted:
+            clash = arena.touched.write(units, who, when, self.threads, instruction.line, self.epochs.before)
         if clash is not None:
             raise self._unordered(arena, clash, "writes", keep, instruction)
         if arena.reading is not None and (busy := arena.reading.busy(units)).any():

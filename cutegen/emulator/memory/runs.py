@@ -63,12 +63,17 @@ def gather(
     `keep` has the thread and the block of the lane that reads each piece. Returns with them the reads that are to
     begin, with the numbers of their pieces. Raises Stop as a load of each piece does, with nothing changed.
     """
-    data, lost = np.zeros((len(addresses), piece), np.uint8), np.zeros((len(addresses), piece), np.bool_)
+    data: Array = np.zeros((len(addresses), piece), np.uint8)
+    lost = np.zeros((len(addresses), piece), np.bool_)
     flights = []
     mask = np.zeros(access.shape, np.bool_)
     mask[keep] = True
     for arena, cells, pieces in _pieces(access, addresses, piece, mask, instruction, "reads"):
-        data[pieces] = group_of(arena.bytes, piece)[cells]
+        found = group_of(arena.bytes, piece).take(cells, axis=0)
+        if len(pieces) == len(data):
+            data = found
+        else:
+            data[pieces] = found
         if arena.flags is not None:
             lost[pieces] = (group_of(arena.flags, piece)[cells] & UNWRITTEN) != 0
         if arena.touched is not None:

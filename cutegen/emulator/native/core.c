@@ -219,3 +219,4 @@ int run(const s64 *plan, const char *inputs, const char *outputs, s64 threads, s
 }
 
 #include "accesses.h"
+#include "first_writes.h"

@@ -41,20 +41,20 @@ class Operation:
 
 
 class AccessResult(IntEnum):
-    """What becomes of an access to shared memory: it is noted, or not in order, or a warp has not read before."""
+    """What becomes of an access to memory: it is noted, or is not in order, or a warp has not read before."""
 
     FINE, WRONG, NEW = range(3)
 
 
-Noted = Literal["note_reads", "are_writable", "note_writes"]
-_ACCESSES: tuple[Noted, ...] = ("note_reads", "are_writable", "note_writes")
+Noted = Literal["note_reads", "are_writable", "note_writes", "note_first_writes"]
+_ACCESSES: tuple[Noted, ...] = ("note_reads", "are_writable", "note_writes", "note_first_writes")
 
 
 @dataclass(frozen=True)
 class Core:
     """The loaded core. `run` runs a plan: its address, tuples of arrays given and asked for, threads, and blocks.
 
-    `accesses` note accesses to shared memory, from a tuple of arrays and the address of an array of numbers.
+    `accesses` note accesses to memory, from a tuple of arrays and the address of an array of numbers.
     """
 
     path: Path

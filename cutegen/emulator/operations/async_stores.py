@@ -17,7 +17,7 @@ from cutegen.emulator.operations.mbarrier_operations import read_mbarrier
 from cutegen.emulator.operations.operands import Note, Operation, Places, getter
 from cutegen.emulator.operations.state import Lanes
 from cutegen.emulator.ptx.model import Immediate, Instruction, Register, Vector
-from cutegen.emulator.synchronisation.mbarriers import Uses
+from cutegen.emulator.synchronisation.mbarrier_uses import Uses
 from cutegen.emulator.synchronisation.team import Delivery
 
 

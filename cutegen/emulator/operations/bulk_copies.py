@@ -36,7 +36,8 @@ from cutegen.emulator.operations.operands import Note, Operation, Places
 from cutegen.emulator.operations.state import Lanes
 from cutegen.emulator.ptx.model import Immediate, Instruction, Operand
 from cutegen.emulator.synchronisation.bulk_groups import BulkCopy, single
-from cutegen.emulator.synchronisation.mbarriers import MOST, Uses
+from cutegen.emulator.synchronisation.mbarrier_uses import Uses
+from cutegen.emulator.synchronisation.mbarriers import MOST
 
 Lane = tuple[int, int]
 _COUNTED = "mbarrier::complete_tx::bytes"
@@ -190,7 +191,7 @@ def write_bytes(
     assert isinstance(log, SharedHistory)
     log.check_writable(access)
     log.check_fenced(access)
-    lanes.team.mbarriers.check_shown(uses)
+    lanes.team.mbarriers.shown_agents(uses)
     start_writes(lanes, access, uses, len(data), seen, checked=True)
     store_shared(lanes.shared, access, data, lost)
 

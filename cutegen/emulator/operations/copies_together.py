@@ -26,7 +26,7 @@ from cutegen.emulator.operations.mbarrier_operations import SharedOperand
 from cutegen.emulator.operations.state import Lanes
 from cutegen.emulator.ptx.model import Instruction
 from cutegen.emulator.synchronisation.bulk_groups import single
-from cutegen.emulator.synchronisation.mbarriers import Uses
+from cutegen.emulator.synchronisation.mbarrier_uses import Uses
 
 _Seen = Callable[[tuple[int, int]], None]
 
@@ -124,8 +124,8 @@ def _checked(
     check_runs(lanes.shared, access, touches, "writes")
     log.check_writable(access, touches)
     log.check_fence(instruction, touches)
-    lanes.team.mbarriers.check_shown(uses)
-    return _Copies(entries, access, touches, uses, lanes.team.mbarriers.agents(uses), data, lost, flights)
+    agents = lanes.team.mbarriers.shown_agents(uses)
+    return _Copies(entries, access, touches, uses, agents, data, lost, flights)
 
 
 def _make(lanes: Lanes, some: list[_Copies], line: int) -> None:

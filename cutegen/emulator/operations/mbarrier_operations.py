@@ -20,7 +20,8 @@ from cutegen.emulator.operations.peers import whose_memory
 from cutegen.emulator.operations.state import Lanes
 from cutegen.emulator.ptx.model import Instruction, Operand, Register
 from cutegen.emulator.ptx.types import TYPES
-from cutegen.emulator.synchronisation.mbarriers import MOST, Uses
+from cutegen.emulator.synchronisation.mbarrier_uses import Uses
+from cutegen.emulator.synchronisation.mbarriers import MOST
 
 SIZE = 8
 """The bytes of an mbarrier."""

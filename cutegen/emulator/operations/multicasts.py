@@ -17,7 +17,7 @@ from cutegen.emulator.operations.state import Lanes
 from cutegen.emulator.ptx.model import Operand, Register
 from cutegen.emulator.ptx.types import TYPES
 from cutegen.emulator.synchronisation.bulk_groups import single
-from cutegen.emulator.synchronisation.mbarriers import Uses
+from cutegen.emulator.synchronisation.mbarrier_uses import Uses
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from cutegen.emulator.operations.state import Lanes
 from cutegen.emulator.operations.tensor_operands import BOX, nothing, read_box, read_rank, shared_start
 from cutegen.emulator.operations.tensor_stores import tensor_store_operation
 from cutegen.emulator.ptx.model import Instruction
-from cutegen.emulator.synchronisation.mbarriers import Uses
+from cutegen.emulator.synchronisation.mbarrier_uses import Uses
 
 _COUNTED = "mbarrier::complete_tx::bytes"
 

@@ -15,13 +15,13 @@ import numpy as np
 from cutegen.emulator.arithmetic.arrays import Array
 from cutegen.emulator.checks.clocks import ALWAYS, Clocks, Told
 from cutegen.emulator.checks.faults import Stop, Witness
-from cutegen.emulator.lanes import groups_of
-from cutegen.emulator.ptx.model import Instruction
 from cutegen.emulator.synchronisation.bulk_groups import single
+from cutegen.emulator.synchronisation.mbarrier_uses import SortedUses, Uses, sort_uses
 
 MOST = (1 << 20) - 1
 """The largest count of arrivals, and of bytes either way (PTX ISA 9.1, section of mbarrier)."""
 
+_APART = 1 << 32  # more than any time
 
 Seen = Callable[[tuple[int, int]], None]
 """Is told which lane (thread, block) is the first to know that an asynchronous operation has completed."""
@@ -63,33 +63,6 @@ class Mbarrier:
 
     def __str__(self) -> str:
         return f"{self.pending} of {self.count} arrivals and {self.bytes} bytes"
-
-
-@dataclass(frozen=True)
-class Uses:
-    """Which mbarriers the lanes of a mask use: their `offsets` and `blocks`, an entry for each lane of the mask."""
-
-    lanes: Array
-    offsets: Array
-    blocks: Array
-    instruction: Instruction
-
-    def lane(self, index: int) -> tuple[int, int]:
-        """The lane of an entry."""
-        threads, blocks = np.nonzero(self.lanes)
-        return int(threads[index]), int(blocks[index])
-
-
-@dataclass(frozen=True)
-class _Sorted:
-    """Uses by mbarriers: `keys` are the block and offset of each, in the order of their first uses.
-
-    `numbers` has the number of each entry's mbarrier among these, and `index` the entries of each of them.
-    """
-
-    keys: list[tuple[int, int]]
-    numbers: Array
-    index: list[Array]
 
 
 class Mbarriers:
@@ -155,7 +128,7 @@ class Mbarriers:
         arrivals that are not expected.
         """
         self.clocks.tick()
-        sorted_uses = self._sorted(uses)
+        sorted_uses = sort_uses(uses)
         tells = self.clocks.told_by_groups(uses.lanes, sorted_uses.numbers, len(sorted_uses.keys), relaxed=relaxed)
         phases = np.zeros(len(uses.offsets), np.int64)
         for number, (index, mbarrier) in enumerate(self._each(uses, sorted_uses)):
@@ -197,20 +170,17 @@ class Mbarriers:
             found[mbarrier.block] = mbarrier.agent
         return found
 
-    def check(self, uses: Uses) -> None:
-        """Raises Stop for an mbarrier that is not there, or not known to be."""
-        for _ in self._each(uses):
-            pass
-
-    def check_shown(self, uses: Uses) -> None:
-        """Raises Stop for an mbarrier that no fence has shown to the async proxy, for a copy that is to count at it.
+    def shown_agents(self, uses: Uses) -> Array:
+        """The same, for copies that are to count there. Raises Stop for what no fence has shown to the async proxy.
 
         That is a fence.mbarrier_init of the thread that has initialised it, or a proxy fence after that. Waiting for
         the thread does not do: its store to the mbarrier is of the generic proxy (PTX ISA 9.1, section 9.7.13.4).
         """
         clocks = self.clocks
         clusters, members = clocks.cluster[uses.lanes], clocks.member[uses.lanes]
+        found = np.full(clocks.shape[1], -1, np.int64)
         for index, mbarrier in self._each(uses):
+            found[mbarrier.block] = mbarrier.agent
             if mbarrier.published:
                 continue
             maker, made = np.asarray(mbarrier.maker), np.asarray(mbarrier.made)
@@ -221,28 +191,33 @@ class Mbarriers:
                     f"{mbarrier.line}) with no fence.mbarrier_init or fence.proxy.async before a bulk copy counts there"
                 )
                 raise self._stop(text, uses, int(index[int((~shown).argmax())]), mbarrier)
+        return found
+
+    def check(self, uses: Uses) -> None:
+        """Raises Stop for an mbarrier that is not there, or not known to be."""
+        for _ in self._each(uses):
+            pass
 
     def test(self, uses: Uses, wanted: Array, *, parity: bool, relaxed: bool) -> Array:
         """Which of the lanes find that the phase has ended that they ask for; these then know what that orders.
 
         `wanted` is the parity of the phase, or its number. Raises Stop for a phase that this cannot tell any more.
         """
-        done = np.zeros(len(uses.offsets), np.bool_)
-        sorted_uses = self._sorted(uses)
-        known = self._known_of_agents(uses, sorted_uses)
+        sorted_uses = sort_uses(uses)
+        numbers = self._phases(uses, sorted_uses, wanted) if parity else wanted
+        ended = np.asarray([len(times) for times in self._ended(sorted_uses)])[sorted_uses.numbers]
+        late, done = ended >= numbers + 2, ended > numbers
+        some_late = bool(late.any())
         found: list[tuple[Array, Mbarrier]] = []
         problem: Stop | None = None
         try:
             for index, mbarrier in self._each(uses, sorted_uses):
-                numbers = _phases(mbarrier, known[index], wanted[index]) if parity else wanted[index]
-                late = mbarrier.phase >= numbers + 2
-                if late.any():
-                    at = int(late.argmax())
+                if some_late and late[index].any():
+                    at = int(index[int(late[index].argmax())])
                     text = f"waits for phase {numbers[at]} of the mbarrier at byte {mbarrier.offset}, and its phase "
                     how = "a parity" if parity else "a state"
                     text += f"{mbarrier.phase - 1} has ended, too: {how} does not tell them apart"
-                    raise self._stop(text, uses, int(index[at]), mbarrier)
-                done[index] = mbarrier.phase > numbers
+                    raise self._stop(text, uses, at, mbarrier)
                 if mbarrier.known is not None and (some := index[done[index]]).size:
                     found.append((some, mbarrier))
         except Stop as stop:
@@ -272,10 +247,10 @@ class Mbarriers:
 
     def describe(self, uses: Uses, wanted: Array, *, parity: bool) -> str:
         """What the first of the lanes waits for, in words."""
-        sorted_uses = self._sorted(uses)
-        known = self._known_of_agents(uses, sorted_uses)
+        sorted_uses = sort_uses(uses)
+        numbers = self._phases(uses, sorted_uses, wanted) if parity else wanted
         for index, mbarrier in self._each(uses, sorted_uses):
-            number = int((_phases(mbarrier, known[index], wanted[index]) if parity else wanted[index])[0])
+            number = int(numbers[index[0]])
             text = f"the end of phase {number} of the mbarrier at byte {mbarrier.offset} of shared memory"
             return f"{text}: {mbarrier} are still to come in its phase {mbarrier.phase}"
         return ""
@@ -311,25 +286,12 @@ class Mbarriers:
 
     # ---------------------------------------------------------------------------------------------------------- parts
 
-    def _sorted(self, uses: Uses) -> _Sorted:
-        """Which entries use the same mbarrier."""
-        offsets, which = groups_of(uses.offsets)
-        codes, numbers = groups_of(uses.blocks * len(offsets) + which)
-        order = np.argsort(numbers.astype(np.uint16) if len(codes) < 1 << 16 else numbers, kind="stable")
-        ends = np.searchsorted(numbers[order], np.arange(len(codes) + 1)).tolist()
-        index = [order[ends[i] : ends[i + 1]] for i in range(len(codes))]
-        in_turn = sorted(range(len(codes)), key=lambda i: int(index[i][0]))
-        places = np.empty(len(codes), np.int64)
-        places[in_turn] = np.arange(len(codes))
-        keys = [(int(codes[i]) // len(offsets), int(offsets[int(codes[i]) % len(offsets)])) for i in in_turn]
-        return _Sorted(keys, places[numbers], [index[i] for i in in_turn])
-
-    def _each(self, uses: Uses, sorted_uses: _Sorted | None = None) -> Iterator[tuple[Array, Mbarrier]]:
+    def _each(self, uses: Uses, sorted_uses: SortedUses | None = None) -> Iterator[tuple[Array, Mbarrier]]:
         """The mbarriers that are used, in the order of their first uses, each with the entries that use it.
 
         Raises Stop for one that is not there, or is not known to be.
         """
-        clocks, found = self.clocks, sorted_uses or self._sorted(uses)
+        clocks, found = self.clocks, sorted_uses or sort_uses(uses)
         clusters, members = clocks.cluster[uses.lanes], clocks.member[uses.lanes]
         all_of_them = [self._all.get(key) for key in found.keys]
         makers, made, published = (
@@ -339,23 +301,33 @@ class Mbarriers:
         known = clocks.before(clusters, members, makers, made)
         if published.any():
             known |= (published > 0) & clocks.ran_before(clusters, members, makers, published - 1)
+        all_known = bool(known.all())
         for (block, offset), mbarrier, index in zip(found.keys, all_of_them, found.index, strict=True):
             if mbarrier is None:
                 text = f"no mbarrier has been initialised at byte {offset} of shared memory"
                 lane = uses.lane(int(index[0]))
                 text += f" of the block of rank {block % clocks.size} in the cluster" if block != lane[1] else ""
                 raise self._stop(text, uses, int(index[0]))
-            if not known[index].all():
+            if not all_known and not known[index].all():
                 text = f"the mbarrier at byte {offset} of shared memory was initialised by a thread (PTX line "
                 text += f"{mbarrier.line}), and nothing orders this after that"
                 raise self._stop(text, uses, int(index[int((~known[index]).argmax())]), mbarrier)
             mbarrier.used[members[index]] = clocks.now
             yield index, mbarrier
 
-    def _known_of_agents(self, uses: Uses, found: _Sorted) -> Array:
-        """Up to which time the lane of each entry knows the agent of its mbarrier, where there is one."""
+    def _ended(self, found: SortedUses) -> list[list[int]]:
+        """When the phases of each mbarrier ended: none of one that is not there."""
+        return [[] if (one := self._all.get(key)) is None else one.ended for key in found.keys]
+
+    def _phases(self, uses: Uses, found: SortedUses, parity: Array) -> Array:
+        """The phases that entries ask for by a parity: the last one that has ended as their lanes know, or the next."""
         agents = [0 if (one := self._all.get(key)) is None else one.agent for key in found.keys]
-        return self.clocks.known_of(uses.lanes, np.asarray(agents, np.int64)[found.numbers])
+        known = self.clocks.known_of(uses.lanes, np.asarray(agents, np.int64)[found.numbers])
+        ended = self._ended(found)  # of one mbarrier after the other
+        times = np.asarray([time + number * _APART for number, each in enumerate(ended) for time in each], np.int64)
+        first = np.cumsum([0, *(len(each) for each in ended)])[found.numbers]
+        last = np.searchsorted(times, known + found.numbers * _APART, side="right") - first
+        return np.asarray(np.where((last & 1) == (parity & 1), last, last - 1))
 
     def _expect(self, mbarrier: Mbarrier, more: int, uses: Uses, at: int) -> None:
         """Adds to the bytes that are still to come. Raises Stop if they are too many."""
@@ -385,12 +357,3 @@ class Mbarriers:
         witnesses = () if mbarrier is None else (Witness("initialised here", mbarrier.line),)
         byte = int(uses.offsets[index])
         return Stop("mbarrier", text, uses.instruction, uses.lane(index), address=byte, witnesses=witnesses)
-
-
-def _phases(mbarrier: Mbarrier, known: Array, parity: Array) -> Array:
-    """The phases that are asked for by a parity: the last one that has ended as is known, or the next.
-
-    `known` are the times up to which those who ask know the agent of the mbarrier.
-    """
-    ended = np.searchsorted(np.asarray(mbarrier.ended, np.int64), known, side="right")
-    return np.asarray(np.where((ended & 1) == (parity & 1), ended, ended - 1))

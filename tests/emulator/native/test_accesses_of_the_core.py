@@ -10,6 +10,7 @@ from emulator_kit import native_core
 
 from cutegen.emulator.checks.clocks import ALWAYS, Clocks
 from cutegen.emulator.checks.faults import Stop
+from cutegen.emulator.checks.global_races import TouchRecord
 from cutegen.emulator.checks.shared_history import SharedHistory
 from cutegen.emulator.checks.shared_races import SharedAccess
 from cutegen.emulator.native.library import AccessResult
@@ -96,3 +97,26 @@ def writable(history: SharedHistory, one: SharedAccess) -> bool:
     except Stop:
         return False
     return True
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_first_writes_of_a_tensor_are_noted_as_numpy_does(seed: int) -> None:
+    native_core()
+    random = np.random.default_rng(seed)
+    by_core, by_numpy = TouchRecord(4096), TouchRecord(4096)
+    first = {True: 0, False: 0}
+    for step in range(60):
+        each, count = int(random.choice([1, 2, 8])), int(random.integers(1, 8))
+        lanes, epochs = random.integers(0, 64, (count, 1)), np.full((count, 1), step, np.int32)
+        cells = random.integers(0, 4096 // each, (count, 1))
+        units = cells * each + np.arange(each)
+        if random.random() < 0.3:
+            said = [record.read(units, lanes, epochs, 32) for record in (by_core, by_numpy)]
+        else:
+            noted = by_core.write_first(cells, each, lanes, epochs)
+            said = [None if noted else by_core.write(units, lanes, epochs, 32)]
+            said.append(by_numpy.write(units, lanes, epochs, 32))
+            first[noted] += 1
+        assert said[0] == said[1]
+        assert (by_core._writer == by_numpy._writer).all() and (by_core._writer_epoch == by_numpy._writer_epoch).all()
+    assert min(first.values()) > 5
