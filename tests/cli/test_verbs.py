@@ -23,12 +23,12 @@ VERBS = ("init", "build", "lint", "explain", "grad", "inspect", "layout", "show"
 
 
 @pytest.fixture(autouse=True)
-def stand_ins(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def stand_ins(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     monkeypatch.setattr("cutegen.building.compilation.compile_all", StandInCompiler())
     monkeypatch.setattr("cutegen.verification.gpu_missing", lambda: "none in this test")
     monkeypatch.setattr("cutegen.building.verification.emulator_missing", lambda: None)
     monkeypatch.setattr("cutegen.building.verification.verify_all", StandInVerifier())
-    monkeypatch.setenv("CUTEGEN_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("CUTEGEN_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))  # not among what a verb writes
     monkeypatch.chdir(tmp_path)
 
 
