@@ -158,6 +158,7 @@ def _all_but_one(plan: Plan, usual: Plan, seed: int, *, whole: bool) -> Iterator
     sizes = next(allowed(spec, tiles, Wish("", "", several)), None)
     if sizes is None:
         return
+    least = next(allowed(spec, tiles, Wish("", "", {**sizes, **dict.fromkeys(several, 1)})), sizes)
     of = f", {usual.case}" if usual.case else ""
     aligned = {t.name: t.align or 1 for t in spec.tensors if t.align != kernel.tensor(t.name).align}
     for mode in spec.divisible:
@@ -174,10 +175,10 @@ def _all_but_one(plan: Plan, usual: Plan, seed: int, *, whole: bool) -> Iterator
         why, half = "accesses fit all else", bytes_ // 2
         if half > (kernel.tensor(name).align or 1):
             at_half = {**aligned, name: half}
-            yield Case(f"{name} alone stands at {half}{of}", why, sizes, "offset", seed=seed, aligned=at_half)
+            yield Case(f"{name} alone stands at {half}{of}", why, least, "offset", seed=seed, aligned=at_half)
             if not whole:
                 continue
-        yield Case(f"{name} alone starts elsewhere{of}", why, sizes, "padded", seed=seed, aligned=aligned, shifted=name)
+        yield Case(f"{name} alone starts elsewhere{of}", why, least, "padded", seed=seed, aligned=aligned, shifted=name)
         if not whole:
             continue
         others = {other: bytes_ for other, bytes_ in aligned.items() if other != name}

@@ -7,6 +7,11 @@ from pathlib import Path
 import pytest
 from kept_kit import problems_of
 
+from cutegen.codegen import generate
+from cutegen.families.rowwise.cases import FEWEST_ROWS, LONG_ROWS_ELEMENTS
+from cutegen.verification.cases import derive_cases
+from cutegen.verification.data import KINDS_OF_ROWS
+
 pytest.importorskip("cutlass")
 
 SOFTMAX = """\
@@ -48,3 +53,18 @@ def test_a_wrong_maximum_is_seen(text: str, case: str, old: str, new: str, tmp_p
     assert problems_of(text, names, tmp_path) == []
     (first,) = problems_of(text, names, tmp_path, {old: new})
     assert first.startswith(case), "no other case shows it"
+
+
+def test_long_rows_have_all_kinds_once() -> None:
+    """Of each kernel of a module: rows of two pieces are as few as the elements are many, and addresses need one."""
+    cases = derive_cases(generate(SOFTMAX, "telling.yaml").modules[0].plan)
+    of = {case.of[0] for case in cases}
+    kinds = {case.of[0]: case.sizes["M"] for case in cases if case.name.startswith("rows, case")}
+    assert len(of) > 2 and kinds.keys() == of and min(kinds.values()) >= KINDS_OF_ROWS
+    pieces = [case.sizes for case in cases if case.name.startswith("rows of two pieces, case")]
+    assert len({sizes["M"] for sizes in pieces}) > 2, "rows of all lengths are as many"
+    for sizes in pieces:
+        rows, elements = sizes["M"], sizes["M"] * sizes["N"]
+        assert rows >= KINDS_OF_ROWS or elements <= LONG_ROWS_ELEMENTS or rows == FEWEST_ROWS
+    places = [case.sizes["M"] for case in cases if "alone st" in case.name]
+    assert places and set(places) == {1}
