@@ -104,13 +104,14 @@ def _mostly_near(actual: torch.Tensor, expected: torch.Tensor, bound: torch.Tens
     whole = not expected.is_floating_point()
     if whole and actual.itemsize > 4:  # differences may overflow
         return compare_fully(actual, expected, bound, signed)
-    error = (actual.to(expected.dtype) - expected).abs().to(torch.float64)
+    found = actual.to(expected.dtype)  # floats of 8 bits are compared with no others
+    error = (found - expected).abs().to(torch.float64)
     most, (low, allowed) = float(error.max()), map(float, torch.aminmax(bound))
     if not (most <= low and allowed < math.inf) or signed and not low > 0:
         judged = bound < torch.inf
         near = (error <= bound) & judged
         if not whole and not most < math.inf:
-            same = (actual == expected) | (actual.isnan() & expected.isnan())
+            same = (found == expected) | (found.isnan() & expected.isnan())
             near |= same & judged
             error = error.masked_fill_(same, 0.0)
         if signed and not low > 0:

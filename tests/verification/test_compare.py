@@ -23,7 +23,10 @@ def chosen(values: list[float], shape: tuple[int, ...], chance: torch.Generator)
     return table[torch.randint(len(values), shape, generator=chance)]
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int8, torch.int64, torch.bool])
+FLOATS = [torch.float64, torch.float32, torch.bfloat16, torch.float8_e4m3fn, torch.float8_e5m2]
+
+
+@pytest.mark.parametrize("dtype", [*FLOATS, torch.int8, torch.int64, torch.bool])
 @settings(deadline=None, max_examples=80)
 @given(
     shape=st.sampled_from(SHAPES),
