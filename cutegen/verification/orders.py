@@ -13,7 +13,8 @@ ORDERS = 3  # their own, a random one, and that one backwards
 
 def cases_for_orders(plan: Plan, cases: Sequence[Case]) -> list[Case]:
     """Of each of a plan's kernels the one of `cases` in which the order of blocks and warps can matter most."""
-    own = [[case for case in cases if kernel.spec.takes(case.sizes)] for kernel in plan.kernels]
+    # What fits a kernel but for one thing has no way of it: another kernel runs it
+    own = [[case for case in cases if case.of[0] == kernel.case and case.of[1] >= 0] for kernel in plan.kernels]
     found = [case_for_orders(kernel, of) for kernel, of in zip(plan.kernels, own, strict=True)]
     return [case for i, case in enumerate(found) if case is not None and case not in found[:i]]
 

@@ -15,7 +15,7 @@ from cutegen.codegen import Module, generate
 from cutegen.families.gemm_warpspecialized.plan import WarpspecializedPlan
 from cutegen.verification.cases import Case, derive_cases
 from cutegen.verification.executor import EmulatorExecutor, load_module
-from cutegen.verification.orders import ORDERS, case_for_orders
+from cutegen.verification.orders import ORDERS, case_for_orders, cases_for_orders
 from cutegen.verification.runner import verify_kernel
 
 # Every block's tile of D is read and written; with a grid of twice the blocks, two of them do so.
@@ -69,6 +69,29 @@ def test_the_case_has_several_blocks_and_uses_every_stage_again(module: Module) 
         assert case.sizes[mode] > (stages or 1) * module.plan.tile[mode]
     for mode in spec.output.shape:
         assert mode in spec.static or case.sizes[mode] > module.plan.tile[mode]
+
+
+ANY_N = """\
+cutegen: 1
+kernel: rows
+op: rowwise
+targets: [sm_90a]
+tensors:
+  X: {shape: [M, N], dtype: bf16}
+  target: {shape: [M], dtype: i64}
+  loss: {shape: [M], dtype: f32, role: out}
+compute:
+  - z = X - max(X, N)
+  - loss = log(sum(exp(z), N)) - sum(where(coord(N) == target, z, 0), N)
+"""
+
+
+def test_each_kernel_of_a_module_has_a_case_that_it_runs_itself() -> None:
+    """Not one that fits it but for where a tensor stands, which the general kernel runs."""
+    (module,) = modules(ANY_N, "rows.yaml")
+    found = cases_for_orders(module.plan, derive_cases(module.plan))
+    assert [case.of[0] for case in found] == [kernel.case for kernel in module.plan.kernels]
+    assert len(found) > 2 and all(case.of[1] >= 0 for case in found)
 
 
 def test_nothing_is_chosen_where_no_case_has_an_element() -> None:
