@@ -2,9 +2,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-# Specs that take long, and whose kernels are like those of other specs and of tests: several that differ in the
-# majornesses of their operands, or in parts that tests verify in smaller kernels. Each was verified when its modules
-# were built. tests/house/test_verified_specs.py holds that the others have a kernel of each kind.
+# Specs that take long to verify, and that `make test` leaves to `make sweep`: their kernels are like those of other specs
+# and of tests. Each was verified when its modules were built. tests/house/test_verified_specs.py checks that the other
+# specs have a kernel of each kind.
 LISTS := $(patsubst %,specs/%.yaml,add_rms_norm_bwd cross_entropy_vocabulary gemm_bf16 gemm_bf16_odd \
 	gemm_bf16_pingpong gemm_f32_fma gemm_f32_fma_workspace gemm_f8_ada gemm_f8_rows gemm_few_rows gemm_short_k \
 	layer_norm_bwd linear_gelu_bf16 linear_gelu_preact_bf16 linear_residual_bf16 sgemm softmax)
@@ -21,8 +21,8 @@ demo: $(STAMP)
 	@echo "The kernel is in generated/sgemm_mmajor.py. On a machine with a GPU, run it with"
 	@echo "  $(BIN)/python generated/sgemm_mmajor.py --M 256 --N 128 --K 64 --bench"
 
-# The types take one processor most of a minute, in which the other one does the rest of what runs no kernel, and begins
-# with what does.
+# mypy keeps one processor busy for most of a minute. Meanwhile the other one runs the checks that need no kernel, and
+# starts to verify.
 test: $(STAMP)
 	$(MAKE) -j 2 types style docs current verified
 	$(BIN)/python -m pytest -n 2 --dist loadfile

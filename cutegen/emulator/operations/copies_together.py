@@ -1,8 +1,8 @@
 """Copies of cp.async.bulk from global to shared memory that many lanes make at one instruction, all of them at once.
 
-In a kernel of clusters one thread of each block copies for all others. What is looked at before the first of the copies
-changes nothing, and no copy hinders a later one that writes elsewhere: what they write is their mbarriers' agents', of
-which no lane learns here. So the result is that of one copy after the other.
+In a kernel of clusters one thread of each block copies for all others. All checks are made before the first copy, and
+change nothing. Copies that write different bytes do not affect each other: their writes belong to the agents of the
+mbarriers, and no lane learns of these here. So the result is that of one copy after the other.
 """
 
 from __future__ import annotations

@@ -19,8 +19,7 @@ ROWS = 3 * KINDS_OF_ROWS + 1
 MANY_ELEMENTS, MOST_ELEMENTS = 1 << 18, 5 << 20
 """Of a tensor whose rows are of all kinds, and of one with rows for blocks that stay: of long rows there are fewer."""
 LONG_ROWS_ELEMENTS, FEWEST_ROWS = 1 << 19, 3
-"""Elements of a tensor whose rows have two pieces, in which not all kinds have room; and how many there are at least.
-"""
+"""The most elements of a tensor with rows of two pieces, which has fewer kinds of rows then; and the fewest rows."""
 _APART = (0, 1, 2**32 + 1)
 """Numbers that kernels treat apart; the last is 1 in 32 bits, which some of the integers beside such rows are."""
 
@@ -98,7 +97,7 @@ def _wishes(plan: RowwisePlan, tiles: Mapping[str, int]) -> Iterator[Wish]:
         rows = max(1, min(MAGNITUDES, MANY_ELEMENTS // max(1, many(part)[row])))
         yield Wish("rows of all magnitudes", how, {**many(part), plan.beside: rows}, data="magnitudes")
     if several or plan.walked and row not in plan.flat.static:
-        few = LONG_ROWS_ELEMENTS // max(1, many(held + part)[row])  # shorter ones, and those above, have all kinds
+        few = LONG_ROWS_ELEMENTS // max(1, many(held + part)[row])  # the case "rows" has all kinds
         sizes = many(held + part, max(FEWEST_ROWS, min(KINDS_OF_ROWS, few)))
         yield Wish("rows of two pieces", why, sizes, "padded", data="rows", every_way=True)
     if plan.blocks is not None and plan.beside is not None:
