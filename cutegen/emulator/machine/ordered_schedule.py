@@ -8,6 +8,7 @@ give up that may (mbarrier.try_wait). Where that changes nothing for long, the l
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -26,6 +27,32 @@ from cutegen.emulator.ptx.errors import UnlikeRounds
 _TRIES = 64  # rounds in which tries give up and nothing else happens
 
 
+@dataclass
+class _Held:
+    """Lanes that wait, and go on at the basic block `following`.
+
+    `changes` is how often what a try can find had changed when they looked last; -1: they must look. `blocks` are the
+    numbers of the lanes' blocks in the batch, once they are needed.
+    """
+
+    wait: Wait
+    following: int
+    lanes: Array
+    changes: int = -1
+    blocks: Array | None = None
+
+    def look(self, lanes: Lanes) -> Array | None:
+        """Those of the lanes that need not wait any more, or None if nothing can have changed. Raises Stop."""
+        if isinstance(self.wait, PhaseWait):
+            if self.blocks is None:
+                self.blocks = np.flatnonzero(self.lanes.any(axis=0))
+            now = self.wait.changes(lanes, self.blocks)
+            if now == self.changes:
+                return None
+            self.changes = now
+        return self.wait.open_for(lanes, self.lanes)
+
+
 class OrderedSchedule(Schedule):
     """A schedule for lanes that have a team."""
 
@@ -35,7 +62,7 @@ class OrderedSchedule(Schedule):
             raise UnlikeRounds(
                 "rounds of a loop are not left out in a kernel with clusters, mbarriers or counted barriers"
             )
-        self._held: list[tuple[Wait, int, Array]] = []  # lanes that wait, and the basic block where they go on
+        self._held: list[_Held] = []
         self._idle = 0  # how often tries have given up since the time went on last
         self._time = 0
 
@@ -64,7 +91,7 @@ class OrderedSchedule(Schedule):
         if through.any():
             self._go(following, through)
         if (left := here & ~through).any():
-            self._held.append((wait, following, left))
+            self._held.append(_Held(wait, following, left))
 
     def _waits(self) -> bool:
         """Whether any lanes wait."""
@@ -83,13 +110,16 @@ class OrderedSchedule(Schedule):
     def _opened(self) -> dict[int, Mask]:
         """Takes out the lanes that need not wait any more, and returns where they go on. Raises Stop for a fault."""
         places: dict[int, Mask] = {}
-        kept: list[tuple[Wait, int, Array]] = []
-        for wait, following, lanes in self._held:
-            free = wait.open_for(self.lanes, lanes)
-            if free.any():
-                _add(places, following, free)
-            if (left := lanes & ~free).any():
-                kept.append((wait, following, left))
+        kept: list[_Held] = []
+        for held in self._held:
+            free = held.look(self.lanes)
+            if free is None or not free.any():
+                kept.append(held)
+                continue
+            _add(places, held.following, free)
+            held.lanes = held.lanes & ~free
+            if held.lanes.any():
+                kept.append(held)
         self._held = kept
         return places
 
@@ -99,16 +129,16 @@ class OrderedSchedule(Schedule):
         self._idle = self._idle + 1 if now == self._time else 0
         self._time = now
         places: dict[int, Mask] = {}
-        kept: list[tuple[Wait, int, Array]] = []
-        for wait, following, lanes in self._held:
-            if self._idle < _TRIES and wait.give_up(self.lanes, lanes):
-                _add(places, following, lanes)
+        kept: list[_Held] = []
+        for held in self._held:
+            if self._idle < _TRIES and held.wait.give_up(self.lanes, held.lanes):
+                _add(places, held.following, held.lanes)
             else:
-                kept.append((wait, following, lanes))
+                kept.append(held)
         if not places:
             # Who waits for a phase says what is missing; others may only wait for them
-            wait, _, lanes = min(self._held, key=lambda held: not isinstance(held[0], PhaseWait))
-            raise wait.hang(self.lanes, lanes)
+            held = min(self._held, key=lambda held: not isinstance(held.wait, PhaseWait))
+            raise held.wait.hang(self.lanes, held.lanes)
         self._held = kept
         return places
 

@@ -55,6 +55,11 @@ class PhaseWait:
             lanes.team.failed[id(self)] &= ~done
         return done
 
+    def changes(self, lanes: Lanes, blocks: Array) -> int:
+        """A number that grows with each change that lanes of some blocks could find by another look."""
+        changes = lanes.team.mbarriers.changes
+        return int((changes[blocks] if self.where.space == "shared" else changes).sum())
+
     def give_up(self, lanes: Lanes, mask: Array) -> bool:
         """Lets the lanes go on though the phase has not ended, as a try may."""
         lanes.put(self.target, np.zeros((1, 1), np.bool_), mask)

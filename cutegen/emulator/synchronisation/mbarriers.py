@@ -75,6 +75,8 @@ class Mbarriers:
         # Of each agent of a cluster, (cluster, agent): when its last write arrived, and the PTX line of that
         self._writes: dict[tuple[int, int], tuple[int, int]] = {}
         self._under_way: dict[tuple[int, int], int] = {}  # how many writes of an agent there are that have not arrived
+        # Of each block: how often a phase of one of its mbarriers has ended, or one has come or gone
+        self.changes: Array = np.zeros(clocks.shape[1], np.int64)
 
     # ----------------------------------------------------------------------------------------- one by one, and groups
 
@@ -98,6 +100,7 @@ class Mbarriers:
             line = uses.instruction.line
             made = Mbarrier(offset, block, count, count, int(members[i]), clocks.now, line, agent, used)
             self._all[block, offset] = made
+            self.changes[block] += 1
 
     def unmake(self, uses: Uses) -> None:
         """Invalidates mbarriers. Raises Stop for one that somebody's use is not ordered before that."""
@@ -112,6 +115,7 @@ class Mbarriers:
                 )
                 raise self._stop(f"{text} batch uses, and nothing orders the two", uses, int(index[0]), mbarrier)
             del self._all[mbarrier.block, mbarrier.offset]
+            self.changes[mbarrier.block] += 1
 
     def publish(self, lanes: Array) -> None:
         """fence.mbarrier_init in the lanes of a mask: what they have initialised is seen by who runs after them."""
@@ -346,6 +350,7 @@ class Mbarriers:
         assert told is not None  # a count is at least 1
         mbarrier.known, mbarrier.told = told.of_agent(mbarrier.agent, self.clocks.now), None
         mbarrier.ended.append(self.clocks.now)
+        self.changes[mbarrier.block] += 1
         mbarrier.pending = mbarrier.count
         mbarrier.unseen += mbarrier.arriving
         mbarrier.arriving = []
