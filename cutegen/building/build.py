@@ -113,7 +113,6 @@ def build(selection: Selection, options: Options, progress: Progress) -> BuildRe
     """
     try:
         if options.compile and options.verify:
-            compile_beside()
             prepare(worker_setup("cpu"))  # whose process those that compile are forked from, too: while specs are read
         gathered = gather(selection, read=lambda: progress.step(None))
     finally:
@@ -134,6 +133,8 @@ def build(selection: Selection, options: Options, progress: Progress) -> BuildRe
 
     compilations = [Compilation({}, ()) for _ in units]
     if options.compile:
+        if options.verify:
+            compile_beside()  # once the imports have had the processors: what runs it waits for the compiler anyway
         try:
             compilations = _compile(units, options, progress, found)
         except OSError as error:

@@ -13,7 +13,6 @@ from cutegen import compiling
 from cutegen.building.compilation import compiled_before
 from cutegen.compiling import Cache, Outcome
 from cutegen.console import Progress
-from cutegen.errors import plain
 from cutegen.language.diagnostics import Diagnostic
 from cutegen.project.paths import shown
 from cutegen.project.sources import Unit
@@ -180,19 +179,17 @@ def _kept(unit: Unit, units: Sequence[Unit], compiled: Sequence[Mapping[str, Out
 
 
 def emulator_missing() -> str | None:
-    """The reason why kernels cannot run on the CPU emulator, or None if they can.
+    """The reason why kernels cannot run on the CPU emulator, or None if what it needs is installed.
 
-    This imports neither torch nor the compiler.
+    This imports nothing, which would take a while: where something does not load, the processes that verify tell it.
     """
-    try:
-        for package in ("torch", "cutlass"):
-            if importlib.util.find_spec(package) is None:
-                return f"the package {package} is not installed"
-        from cutegen import emulator
-
-        emulator.install  # noqa: B018 imports what it needs
-    except Exception as error:
-        return f"the emulator does not load: {type(error).__name__}: {plain(str(error))}"
+    for package in ("torch", "cutlass", "numpy"):
+        try:
+            found = importlib.util.find_spec(package)
+        except ValueError:  # what is in its place is no module
+            found = None
+        if found is None:
+            return f"the package {package} is not installed"
     return None
 
 

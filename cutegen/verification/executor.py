@@ -370,13 +370,17 @@ class EmulatorExecutor:
 def make_executor(on: str, kept: Kept | None = None) -> Executor:
     """The executor for `gpu`, `cpu` with what is `kept`, or any other one by its import path, `package.module:Class`.
 
-    Raises `ValueError` for a name that means nothing, `RuntimeError` if there is no such device.
+    Raises `ValueError` for a name that means nothing, `RuntimeError` if there is no such device, and what the import of
+    the emulator raises.
     """
     if on == "gpu":
         from cutegen.verification.gpu import GpuExecutor
 
         return GpuExecutor()
     if on == "cpu":
+        from cutegen import emulator
+
+        emulator.install  # noqa: B018 imports what it needs
         return EmulatorExecutor(lazy=True, kept=kept)
     place, _, name = on.partition(":")
     if not name:

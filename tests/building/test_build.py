@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -21,6 +22,7 @@ from cutegen.compiling import Artefact, Cache, Compiled, Failed, Job, Outcome, R
 from cutegen.console import PlainProgress
 from cutegen.project.paths import shown
 from cutegen.project.selection import select
+from cutegen.project.sources import gather
 from cutegen.verification import EVERYTHING, UNTIL_FAILURE, Case, CaseReport, Extent, HostCheck, KernelReport
 
 Compiler = Callable[..., StandInCompiler]
@@ -484,15 +486,30 @@ def test_a_report_says_nothing_only_if_nothing_in_it_does() -> None:
         assert checks.why_unexecuted(replace(report, **more)) == ""  # type: ignore[arg-type]
 
 
-def test_the_emulator_is_here_and_says_what_it_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("lacking", ["torch", "cutlass", "numpy"])
+def test_the_emulator_is_here_and_says_what_it_lacks(lacking: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert checks.emulator_missing() is None
-    with monkeypatch.context() as patch:
-        patch.setattr("importlib.util.find_spec", lambda name: None)
-        assert checks.emulator_missing() == "the package torch is not installed"
-    monkeypatch.setitem(sys.modules, "cutegen.emulator", None)
-    monkeypatch.delattr("cutegen.emulator", raising=False)
-    found = checks.emulator_missing()
-    assert found is not None and "the emulator does not load: " in found
+    monkeypatch.setitem(sys.modules, lacking, None)  # type: ignore[arg-type]
+    assert checks.emulator_missing() == f"the package {lacking} is not installed"
+
+
+def test_a_build_imports_no_emulator_to_see_that_it_is_here() -> None:
+    code = "import sys; from cutegen.building import build, verification as v; assert v.emulator_missing() is None; "
+    code += "print(sorted({'numpy', 'torch', 'cutegen.emulator.host.modules'} & sys.modules.keys()))"
+    found = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert found.stdout == "[]\n"
+
+
+def test_the_core_is_compiled_once_the_specs_are_read_beside_the_kernels(
+    tmp_path: Path, compiler: Compiler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    specs, begun = project(tmp_path, "fine"), []
+    monkeypatch.setattr(build_module, "prepare", lambda setup: begun.append("imports"))
+    monkeypatch.setattr(build_module, "gather", lambda *a, **more: begun.append("specs") or gather(*a, **more))
+    monkeypatch.setattr(build_module, "compile_beside", lambda: begun.append("core"))
+    compiler(lambda job: begun.append("kernel") or good(job))  # type: ignore[func-returns-value]
+    assert run(specs).exit_code == 0
+    assert begun == ["imports", "specs", "core", "kernel", "kernel"]  # for two targets
 
 
 def test_each_kernel_says_what_stopped_it(tmp_path: Path, compiler: Compiler) -> None:

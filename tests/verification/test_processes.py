@@ -19,8 +19,11 @@ from verification_fakes import (
     write_module,
 )
 
+from cutegen import emulator
+from cutegen.building.verification import why_unexecuted
 from cutegen.verification import Job, KernelReport, gpu_missing, pool, verify_all
 from cutegen.verification.executor import make_executor
+from cutegen.verification.worker import _executor
 from cutegen.workers import end_fork_servers
 from cutegen.workers.worker import Setup, Worker
 
@@ -164,6 +167,15 @@ def test_an_executor_that_cannot_be_made_is_said(tmp_path: Path) -> None:
     (report,) = verify_all([job], "toaster")
     assert not report.ok and "unknown executor" in report.error and report.reason == "no executor"
     assert {(c.status, c.reason) for c in report.cases} == {("not run", "no executor")}
+
+
+def test_an_emulator_that_does_not_load_runs_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setitem(sys.modules, "cutegen.emulator.host.modules", None)  # type: ignore[arg-type]
+    monkeypatch.delitem(vars(emulator), "install", raising=False)
+    report = _executor(Job(add_plan(), write_module(tmp_path, add_spec()), "cpu"))
+    assert isinstance(report, KernelReport) and report.reason == "no executor"
+    assert "ModuleNotFoundError: " in report.error and "cutegen.emulator.host.modules" in report.error
+    assert why_unexecuted(report) == report.error
 
 
 def test_the_parent_does_not_import_torch() -> None:
