@@ -114,6 +114,11 @@ class Clocks:
         """The number of each lane's cluster in the batch, shape (threads, blocks)."""
         self._place: Array = self.cluster * self.members + self.member
 
+    @property
+    def proxy(self) -> Array | None:
+        """Up to which time proxy fences that each member of each cluster knows of cover what each member wrote."""
+        return self._proxy
+
     def lane(self, cluster: int, member: int) -> tuple[int, int]:
         """The lane (thread, block) of a member of a cluster."""
         return member % self.padded, cluster * self.size + member // self.padded

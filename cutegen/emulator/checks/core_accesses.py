@@ -6,12 +6,14 @@ import numpy as np
 
 from cutegen.emulator.arithmetic.arrays import Array
 from cutegen.emulator.checks.clocks import Clocks
+from cutegen.emulator.checks.reads_in_flight import AgentReads, PendingReads
 from cutegen.emulator.checks.shared_races import SharedAccess
 from cutegen.emulator.lanes import WARP, spread
 from cutegen.emulator.native.library import AccessResult, Core, Noted
 
-# The places of what changes among the numbers that the core is given, in its order
-_MASKED, _COUNT, _WIDTH, _NOW, _LINE, _READERS = range(7, 13)
+_CHANGING = 7
+"""From this place on the numbers that the core is given change from access to access."""
+_NONE = np.zeros((0, 0), np.int32)
 
 
 class CoreAccesses:
@@ -23,7 +25,7 @@ class CoreAccesses:
     def __init__(self, core: Core, clocks: Clocks, blocks: Array, units: int) -> None:
         self.core, self.clocks, self.blocks = core, clocks, blocks
         fixed = (*clocks.shape, clocks.size, clocks.padded, clocks.members, clocks.warps, units)
-        self._given = np.array([*fixed, 0, 0, 0, 0, 0, 0], np.int64)
+        self._given = np.array([*fixed, *[0] * 9], np.int64)
         self._address = self._given.ctypes.data
         self._readers = np.zeros((2, clocks.members // WARP), np.int64)
 
@@ -31,8 +33,21 @@ class CoreAccesses:
         """Notes which warp has a number among the readers, as blocks from the one with the unit, and its number."""
         self._readers[:, number] = away, warp
 
-    def run(self, what: Noted, access: SharedAccess, kept: tuple[Array, ...], readers: int) -> AccessResult:
-        """Notes an access, or looks at it, in the arrays that are `kept` of each unit and of `readers` warps."""
+    def run(
+        self,
+        what: Noted,
+        access: SharedAccess,
+        kept: tuple[Array, ...],
+        readers: int,
+        busy: PendingReads | None,
+        gathered: AgentReads,
+        more: Array | None,
+    ) -> AccessResult:
+        """Notes an access, or looks at it, in the arrays that are `kept` of each unit and of `readers` warps.
+
+        `busy` are the asynchronous reads under way, `gathered` those that agents have made, and `more` is what some
+        kinds of accesses need besides.
+        """
         clocks, given = self.clocks, self._given
         shape, mask = clocks.shape, access.mask
         rows = spread(access.rows, shape)
@@ -40,8 +55,19 @@ class CoreAccesses:
         if rows.dtype != np.int64 or columns.dtype != np.int64:
             return AccessResult.WRONG
         held, known = clocks.held_rows()
-        given[_MASKED], given[_COUNT], given[_WIDTH] = mask is not None, access.count, known.shape[1]
-        given[_NOW], given[_LINE], given[_READERS] = clocks.now, access.instruction.line, readers
+        given[_CHANGING:] = (
+            mask is not None,
+            access.count,
+            known.shape[1],
+            clocks.now,
+            access.instruction.line,
+            readers,
+            busy is not None,
+            len(gathered.agents),
+            more is not None,
+        )
         some = rows if mask is None else spread(mask, shape)
         arrays = (some, rows, columns, held, known, *kept, *self._readers)
+        arrays += (_NONE if busy is None else busy.count, gathered.times, gathered.agents)
+        arrays += (_NONE if more is None else more,)
         return AccessResult(self.core.accesses[what](arrays, self._address))

@@ -1,4 +1,4 @@
-"""Which units of a tensor asynchronous copies may still read, from their start until they arrive."""
+"""Which units of a memory asynchronous operations may still read, from their start until they arrive, or have read."""
 
 from __future__ import annotations
 
@@ -14,36 +14,51 @@ class PendingReads:
     """How many copies may still read each of the `size` units of a tensor, and the PTX line of the last of them."""
 
     def __init__(self, size: int) -> None:
-        self._count = np.zeros(size, np.int32)
+        self.count: Array = np.zeros(size, np.int32)
         self._line = np.zeros(size, np.int32)
 
-    def begin(self, units: Array, line: int, distinct: bool = False) -> None:
+    def begin(self, units: Array | slice, line: int, distinct: bool = False) -> None:
         """Notes that copies at that PTX line read the units from now on, which may be known to be `distinct`."""
-        if distinct:
-            self._count[units] += 1
+        if distinct or isinstance(units, slice):
+            self.count[units] += 1
         else:
-            np.add.at(self._count, units, 1)
+            np.add.at(self.count, units, 1)
         self._line[units] = line
 
     def begin_several(self, units: Array, line: int, times: Array) -> None:
         """Notes that at that PTX line so many copies as `times` says read each of the units from now on."""
-        np.add.at(self._count, units, times)
+        np.add.at(self.count, units, times)
         self._line[units] = line
 
-    def end(self, units: Array, distinct: bool = False) -> None:
+    def end(self, units: Array | slice, distinct: bool = False) -> None:
         """Notes that copies which have begun to read the units have arrived."""
-        if distinct:
-            self._count[units] -= 1
+        if distinct or isinstance(units, slice):
+            self.count[units] -= 1
         else:
-            np.subtract.at(self._count, units, 1)
+            np.subtract.at(self.count, units, 1)
 
     def busy(self, units: Array) -> Array:
         """A mask of those units that copies may still read."""
-        return np.asarray(self._count[units] > 0)
+        return np.asarray(self.count[units] > 0)
 
     def line(self, unit: int) -> int:
         """The PTX line of the last copy that began to read the unit."""
         return int(self._line[unit])
+
+
+class AgentReads:
+    """When each of some `agents` has read each of the `size` units last: a row of `times` for each, 0 for never."""
+
+    def __init__(self, size: int) -> None:
+        self.agents: Array = np.zeros(0, np.int64)
+        self.times: Array = np.zeros((0, size), np.int32)
+
+    def note(self, agent: int, units: Array, now: int) -> None:
+        """Notes that an agent has read some units until now."""
+        if agent not in self.agents:
+            self.agents = np.append(self.agents, agent)
+            self.times = np.concatenate([self.times, np.zeros((1, self.times.shape[1]), np.int32)])
+        self.times[int((self.agents == agent).argmax()), units] = now
 
 
 @dataclass(frozen=True)

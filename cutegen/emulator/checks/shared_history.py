@@ -15,7 +15,7 @@ from cutegen.emulator.arithmetic.arrays import Array
 from cutegen.emulator.checks.clocks import ALWAYS, Clocks, whole
 from cutegen.emulator.checks.core_accesses import CoreAccesses
 from cutegen.emulator.checks.faults import Stop, Witness
-from cutegen.emulator.checks.reads_in_flight import PendingReads
+from cutegen.emulator.checks.reads_in_flight import AgentReads, PendingReads
 from cutegen.emulator.checks.shared_races import SharedAccess
 from cutegen.emulator.checks.touches import GatheredReads, Touches, overlap
 from cutegen.emulator.lanes import WARP, Mask, spread
@@ -38,7 +38,7 @@ class SharedHistory:
         self._written = np.zeros(units, np.int32)
         self._lines = np.zeros((2, units), np.int32)  # of the last write and of the last read
         self._sources: PendingReads | None = None  # what asynchronous operations still read
-        self._gathered: dict[int, Array] = {}  # agent -> when it has read each unit last
+        self._gathered = AgentReads(units)
         # The warps that have read, each as blocks from the one that owns the unit and its number there, one after the
         # other; and for each of them a row of all units: which of its threads have read, as bits, and when the last has
         self._readers: list[tuple[int, int]] = []
@@ -60,12 +60,15 @@ class SharedHistory:
         if result != AccessResult.FINE:
             self._read(access.instruction, self.touches(access))
 
-    def _by_core(self, what: Noted, access: SharedAccess) -> AccessResult:
-        """Lets the core note an access, or look at it. Where that is WRONG, numpy does it, or finds what is wrong."""
+    def _by_core(self, what: Noted, access: SharedAccess, more: Array | None = None) -> AccessResult:
+        """Lets the core note an access, or look at it. Where that is WRONG, numpy does it, or finds what is wrong.
+
+        `more` is what some kinds of accesses need besides.
+        """
         if self._core is None:
             return AccessResult.WRONG
         kept = (self._writer, self._written, self._lines[1], self._lines[0], self._who, self._when, self._row_of)
-        return self._core.run(what, access, kept, len(self._readers))
+        return self._core.run(what, access, kept, len(self._readers), self._sources, self._gathered, more)
 
     def _read(self, instruction: Instruction, touches: Touches) -> None:
         """Notes reads, unit by unit. Raises Stop for a race."""
@@ -106,9 +109,11 @@ class SharedHistory:
 
     def write(self, access: SharedAccess) -> None:
         """Notes the writes of an access. Raises Stop for a race."""
-        self.check_writable(access)
-        if not self._gathered and self._by_core("note_writes", access) == AccessResult.FINE:
+        result = self._by_core("note_writes", access)
+        if result == AccessResult.FINE:
             return
+        if result != AccessResult.TWICE:
+            self.check_writable(access)
         touches = self.touches(access)
         self._writer[touches.cells] = touches.members
         self._note_write(touches, access.instruction.line)
@@ -116,36 +121,34 @@ class SharedHistory:
         if twice.any():  # two of these very writes
             raise self._race(access.instruction, touches, int(twice.argmax()), "writes", self._writer)
 
-    def start(self, agents: Array, access: SharedAccess, checked: bool = False) -> Touches:
+    def start(self, agents: Array, access: SharedAccess, checked: bool = False) -> None:
         """Notes that agents write the units of an access, after what its lanes know; `agents` has one for each block.
 
-        Until the writes have arrived, nothing is ordered after them. Returns the units. Raises Stop for a race, which
-        is not looked for with what was done before if that is `checked`.
+        Until the writes have arrived, nothing is ordered after them. Raises Stop for a race, which is not looked for
+        with what was done before if that is `checked`.
         """
-        touches = self.touches(access)
         if not checked:
-            self.check_writable(access, touches)
-        runs = touches.rows.reshape(-1, access.count)[:, 0], touches.columns.reshape(-1, access.count)[:, 0]
-        twice_here = overlap(*runs, np.broadcast_to(access.count, len(runs[0])))
-        if twice_here and len(places := np.unique(touches.cells, return_index=True)[1]) < len(touches.rows):
+            self.check_writable(access)
+        rows, columns = self._runs(access)
+        if len(rows) > 1 and overlap(rows, columns, np.broadcast_to(access.count, len(rows))):
+            touches = self.touches(access)
             twice = np.ones(len(touches.rows), np.bool_)
-            twice[places] = False
+            twice[np.unique(touches.cells, return_index=True)[1]] = False
             at = int(twice.argmax())
             text = f"byte {touches.rows[at] * self.unit} of shared memory is written by several threads here at once"
             lane = self.clocks.lane(int(touches.clusters[at]), int(touches.members[at]))
             raise Stop("race", text, access.instruction, lane)
+        if self._by_core("note_agents", access, agents) == AccessResult.FINE:
+            return
+        touches = self.touches(access)
         self._writer[touches.cells] = agents[touches.columns]
         self._note_write(touches, access.instruction.line)
         self._written[touches.cells] = ALWAYS
-        return touches
 
     def arrive(self, access: SharedAccess) -> None:
         """Notes that the writes of an access, which agents were to make, have arrived."""
-        self.arrived(self.touches(access))
-
-    def arrived(self, touches: Touches) -> None:
-        """Notes that writes of these units, which agents were to make, have arrived."""
-        self._written[touches.cells] = self.clocks.now
+        if self._by_core("note_arrivals", access) != AccessResult.FINE:
+            self._written[self.touches(access).cells] = self.clocks.now
 
     def landed(self, access: SharedAccess) -> None:
         """Notes that the writes of an access, which its lanes have started, have arrived."""
@@ -156,15 +159,9 @@ class SharedHistory:
 
         Raises Stop for what is not ordered before.
         """
-        self.begin_gather(access.instruction, self.touches(access))
-
-    def begin_gather(self, instruction: Instruction, touches: Touches) -> None:
-        """Notes that an asynchronous operation reads units from now on, each of them once.
-
-        Raises Stop for what is not ordered before.
-        """
-        self._check_writer(instruction, touches, "reads")
-        self._pending().begin(touches.cells, instruction.line, distinct=True)
+        if self._by_core("are_readable", access) != AccessResult.FINE:
+            self._check_writer(access.instruction, self.touches(access), "reads")
+        self._pending().begin(self._run(access), access.instruction.line, distinct=True)
 
     def check_gather(self, instruction: Instruction, touches: Touches) -> None:
         """Raises Stop unless units may be read by an asynchronous operation now, in the async proxy."""
@@ -203,9 +200,7 @@ class SharedHistory:
         """Notes that a warp, with its number among those that gather, has read its units until now by an agent."""
         cells, distinct = reads.of_warp(number)
         self._pending().end(cells, distinct)
-        if agent not in self._gathered:
-            self._gathered[agent] = np.zeros_like(self._written)
-        self._gathered[agent][cells] = self.clocks.now
+        self._gathered.note(agent, cells, self.clocks.now)
         self._lines[1][cells] = instruction.line
 
     def _pending(self) -> PendingReads:
@@ -222,22 +217,18 @@ class SharedHistory:
     def end_reads(self, access: SharedAccess, lane: tuple[int, int]) -> None:
         """Notes that a copy that has begun to read the units of an access is known to have done so by a lane."""
         assert self._sources is not None
-        self._sources.end(self.touches(access).cells, distinct=True)
+        self._sources.end(self._run(access), distinct=True)
         mask = np.zeros(self.clocks.shape, np.bool_)
         mask[lane] = True
-        own = self._own if access.columns is None else access.columns
-        column = spread(own, self.clocks.shape)[access.mask][0]
-        row = spread(access.rows, self.clocks.shape)[access.mask][0]
-        self.read(replace(access, mask=mask, rows=np.full((1, 1), row), columns=np.full((1, 1), column)))
+        rows, columns = self._runs(access)
+        self.read(replace(access, mask=mask, rows=rows[None], columns=columns[None]))
 
     def check_writable(self, access: SharedAccess, touches: Touches | None = None) -> None:
         """Raises Stop unless all that was done before to the units of an access is ordered before it."""
-        fine = self._by_core("are_writable", access) == AccessResult.FINE
-        if fine and self._sources is None and not self._gathered:
+        if self._by_core("are_writable", access) == AccessResult.FINE:
             return
         touches = self.touches(access) if touches is None else touches
-        if not fine:
-            self._check_writer(access.instruction, touches, "writes")
+        self._check_writer(access.instruction, touches, "writes")
         cells = touches.cells
         if self._sources is not None and (busy := self._sources.busy(cells)).any():
             at = int(busy.argmax())
@@ -254,14 +245,14 @@ class SharedHistory:
                 address=byte,
                 witnesses=(witness,),
             )
-        for agent, times in self._gathered.items():
+        for agent, times in zip(self._gathered.agents, self._gathered.times, strict=True):
             when = times.take(cells)
             if not np.count_nonzero(when):
                 continue
-            late = (when > 0) & ~self.clocks.before(touches.clusters, touches.members, np.asarray(agent), when)
+            late = (when > 0) & ~self.clocks.before(touches.clusters, touches.members, agent, when)
             if late.any():
                 raise self._read_by_agent(access.instruction, touches, int(late.argmax()))
-        if fine or not self._readers:
+        if not self._readers:
             return
         held = self._who[: len(self._readers)].take(cells, axis=1)
         which, some = np.nonzero(held)
@@ -286,7 +277,8 @@ class SharedHistory:
 
         What an agent has written needs none.
         """
-        self.check_fence(access.instruction, self.touches(access))
+        if self._by_core("are_fenced", access, self.clocks.proxy) != AccessResult.FINE:
+            self.check_fence(access.instruction, self.touches(access))
 
     def check_fence(self, instruction: Instruction, touches: Touches) -> None:
         """The same of units that are touched by the async proxy."""
@@ -310,6 +302,18 @@ class SharedHistory:
 
     # ---------------------------------------------------------------------------------------------------------- parts
 
+    def _runs(self, access: SharedAccess) -> tuple[Array, Array]:
+        """The first unit of each lane of an access, and the block that has it."""
+        shape = self.clocks.shape
+        lanes = whole(access.mask, shape)
+        columns = spread(self._own if access.columns is None else access.columns, shape)
+        return spread(access.rows, shape)[lanes], columns[lanes]
+
+    def _run(self, access: SharedAccess) -> slice:
+        """The numbers, over all blocks, of the units of an access of one lane."""
+        ((row,), (column,)), blocks = self._runs(access), self.shape[1]
+        return slice(int(row) * blocks + int(column), int(row + access.count) * blocks, blocks)
+
     def touches(self, access: SharedAccess) -> Touches:
         """An access unit by unit."""
         if self._known is not None and self._known[0] is access:
@@ -331,8 +335,7 @@ class SharedHistory:
         self._lines[0][touches.cells] = line
         if self._readers:
             self._who[: len(self._readers), touches.cells] = 0
-        for times in self._gathered.values():
-            times[touches.cells] = 0
+        self._gathered.times[:, touches.cells] = 0
 
     def _check_writer(self, instruction: Instruction, touches: Touches, verb: str) -> None:
         """Raises Stop unless the last write of each unit is ordered before who touches it now."""

@@ -29,14 +29,6 @@ class Touches:
         """The number of each unit over all blocks."""
         return np.asarray(self.rows * self.blocks + self.columns)
 
-    def of_block(self, column: int) -> Touches:
-        """Those of the units of the block in that column."""
-        return self.part(self.columns == column)
-
-    def part(self, here: Array | slice) -> Touches:
-        """Those of some entries."""
-        return Touches(self.rows[here], self.columns[here], self.clusters[here], self.members[here], self.blocks)
-
 
 def overlap(rows: Array, columns: Array, counts: Array) -> bool:
     """Whether any two runs share a unit: each has so many units of a block, from one of its rows on."""

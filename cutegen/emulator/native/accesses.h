@@ -6,8 +6,14 @@ typedef struct {
     s64 down, right;  // steps from one thread, and from one block, to the next
 } Each;
 
-enum { MASK, ROWS, COLUMNS, HELD, KNOWN, WRITERS, WRITTEN, READ_LINES, WRITE_LINES, WHO, WHEN, ROW_OF, AWAY, WARPS };
-enum { THREADS, BLOCKS, CLUSTER, PADDED, MEMBERS, SKIPPED, UNITS, MASKED, COUNT, WIDTH, NOW, LINE, READERS };
+enum {
+    MASK, ROWS, COLUMNS, HELD, KNOWN, WRITERS, WRITTEN, READ_LINES, WRITE_LINES, WHO, WHEN, ROW_OF, AWAY, WARPS,
+    BUSY, GATHERED, AGENTS, MORE
+};
+enum {
+    THREADS, BLOCKS, CLUSTER, PADDED, MEMBERS, SKIPPED, UNITS, MASKED, COUNT, WIDTH, NOW, LINE, READERS,
+    HAS_BUSY, GATHERERS, HAS_MORE
+};
 
 // An access: the lanes of a mask, each of which touches some units in a row of the shared memory of one block.
 typedef struct {
@@ -17,6 +23,9 @@ typedef struct {
     s32 *writers, *written, *read_lines, *write_lines, *when;
     u32 *who;
     const s64 *row_of, *away, *warps;
+    const s32 *busy;  // how many asynchronous operations read each unit, if any do
+    s32 *gathered;    // when each of some agents has read it last, 0 for never
+    const s64 *agents;
 } Access;
 
 // One lane of it.
@@ -39,7 +48,7 @@ static Access access_of(const char *tuple, const s64 *given) {
     Access found = {
         given, each_of(tuple, MASK), each_of(tuple, ROWS), each_of(tuple, COLUMNS), DATA(HELD), DATA(KNOWN),
         DATA(WRITERS), DATA(WRITTEN), DATA(READ_LINES), DATA(WRITE_LINES), DATA(WHEN), DATA(WHO),
-        DATA(ROW_OF), DATA(AWAY), DATA(WARPS)};
+        DATA(ROW_OF), DATA(AWAY), DATA(WARPS), DATA(BUSY), DATA(GATHERED), DATA(AGENTS)};
 #undef DATA
     return found;
 }
@@ -82,7 +91,7 @@ static inline s64 reader_of(const Access *access, const Lane *lane, s64 thread) 
     return access->row_of[lane->distance * (access->given[PADDED] / 32) + thread / 32];
 }
 
-enum { FINE, WRONG, NEW };
+enum { FINE, WRONG, NEW, TWICE };
 
 // Notes reads, if the last write of each unit is before them. Returns NEW if a warp has not read before.
 int note_reads(const char *tuple, const s64 *given) {
@@ -118,14 +127,13 @@ int note_reads(const char *tuple, const s64 *given) {
     return FINE;
 }
 
-// Whether the last write of each unit, and all reads since, are before writes of it.
-int are_writable(const char *tuple, const s64 *given) {
-    const Access access = access_of(tuple, given);
+static int all_before(const Access access, const s64 *given) {
     Lane lane;
     EACH_LANE {
         EACH_UNIT {
             s32 writer = access.writers[unit];
-            if (writer >= 0 && !is_before(&lane, writer, access.written[unit])) return WRONG;
+            if (writer >= 0 && !is_before(&lane, writer, access.written[unit])) return 0;
+            if (given[HAS_BUSY] && access.busy[unit] > 0) return 0;
         }
         for (s64 reader = 0; reader < given[READERS]; reader++) {
             s64 row = reader * given[UNITS], size = given[CLUSTER];
@@ -133,28 +141,47 @@ int are_writable(const char *tuple, const s64 *given) {
             s64 first = rank * given[PADDED] + access.warps[reader] * 32;
             EACH_UNIT {
                 u32 who = access.who[row + unit];
-                if (who && !are_before(&lane, first, who, access.when[row + unit])) return WRONG;
+                if (who && !are_before(&lane, first, who, access.when[row + unit])) return 0;
             }
         }
+        for (s64 reader = 0; reader < given[GATHERERS]; reader++) {
+            const s32 *when = access.gathered + reader * given[UNITS];
+            s64 agent = access.agents[reader];
+            EACH_UNIT if (when[unit] > 0 && !is_before(&lane, agent, when[unit])) return 0;
+        }
     }
-    return FINE;
+    return 1;
 }
 
-// Notes writes, which nobody has read since. Returns WRONG for two of one unit.
+// Whether the last write of each unit, and all reads since, are before writes of it, and no operation reads it still.
+int are_writable(const char *tuple, const s64 *given) {
+    return all_before(access_of(tuple, given), given) ? FINE : WRONG;
+}
+
+// Notes that a lane has written its units, or started to, which nobody has read since.
+static inline void note_write(const Access *pointer, const s64 *given, Lane lane, s32 writer, s32 time) {
+    const Access access = *pointer;
+    EACH_UNIT {
+        access.writers[unit] = writer;
+        access.written[unit] = time;
+        access.write_lines[unit] = (s32)given[LINE];
+    }
+    for (s64 reader = 0; reader < given[READERS]; reader++) {
+        u32 *who = access.who + reader * given[UNITS];
+        EACH_UNIT who[unit] = 0;
+    }
+    for (s64 reader = 0; reader < given[GATHERERS]; reader++) {
+        s32 *when = access.gathered + reader * given[UNITS];
+        EACH_UNIT when[unit] = 0;
+    }
+}
+
+// Notes writes if they are in order. Returns WRONG, with nothing changed, if not, and TWICE for two of one unit.
 int note_writes(const char *tuple, const s64 *given) {
     const Access access = access_of(tuple, given);
     Lane lane;
-    EACH_LANE {
-        EACH_UNIT {
-            access.writers[unit] = (s32)lane.member;
-            access.written[unit] = (s32)given[NOW];
-            access.write_lines[unit] = (s32)given[LINE];
-        }
-        for (s64 reader = 0; reader < given[READERS]; reader++) {
-            u32 *who = access.who + reader * given[UNITS];
-            EACH_UNIT who[unit] = 0;
-        }
-    }
-    EACH_LANE EACH_UNIT if (access.writers[unit] != lane.member) return WRONG;
+    if (!all_before(access, given)) return WRONG;
+    EACH_LANE note_write(&access, given, lane, (s32)lane.member, (s32)given[NOW]);
+    EACH_LANE EACH_UNIT if (access.writers[unit] != lane.member) return TWICE;
     return FINE;
 }

@@ -219,4 +219,5 @@ int run(const s64 *plan, const char *inputs, const char *outputs, s64 threads, s
 }
 
 #include "accesses.h"
+#include "agents.h"
 #include "first_writes.h"

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -41,13 +41,24 @@ class Operation:
 
 
 class AccessResult(IntEnum):
-    """What becomes of an access to memory: it is noted, or is not in order, or a warp has not read before."""
+    """What becomes of an access to memory: it is noted, or is not in order, or a warp has not read before, or two lanes
+    write one unit.
+    """
 
-    FINE, WRONG, NEW = range(3)
+    FINE, WRONG, NEW, TWICE = range(4)
 
 
-Noted = Literal["note_reads", "are_writable", "note_writes", "note_first_writes"]
-_ACCESSES: tuple[Noted, ...] = ("note_reads", "are_writable", "note_writes", "note_first_writes")
+Noted = Literal[
+    "note_reads",
+    "are_writable",
+    "note_writes",
+    "note_first_writes",
+    "are_readable",
+    "are_fenced",
+    "note_agents",
+    "note_arrivals",
+]
+_ACCESSES: tuple[Noted, ...] = get_args(Noted)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,6 @@ import numpy as np
 from cutegen.emulator.checks.faults import Stop
 from cutegen.emulator.checks.shared_history import SharedHistory
 from cutegen.emulator.checks.shared_races import SharedAccess
-from cutegen.emulator.checks.touches import Touches
 from cutegen.emulator.instructions.reader import InstructionReader
 from cutegen.emulator.lanes import Mask, spread
 from cutegen.emulator.operations.mbarrier_operations import read_mbarrier
@@ -90,35 +89,41 @@ def start_writes(
     """
     team, log, line = lanes.team, lanes.shared.log, uses.instruction.line
     assert isinstance(log, SharedHistory)
+    own = np.arange(lanes.shape[1])[None, :]
     for offset in dict.fromkeys(uses.offsets.tolist()):
-        part = np.zeros(lanes.shape, np.bool_)
-        part[uses.lanes] = uses.offsets == offset
         chosen = uses.offsets == offset
-        some = Uses(part, uses.offsets[chosen], uses.blocks[chosen], uses.instruction)
-        touches = log.start(
-            team.mbarriers.agents(some), access if chosen.all() else replace(access, mask=part), checked
-        )
+        some, here = uses, access
+        if not chosen.all():
+            part = np.zeros(lanes.shape, np.bool_)
+            part[uses.lanes] = chosen
+            some = Uses(part, uses.offsets[chosen], uses.blocks[chosen], uses.instruction)
+            here = replace(access, mask=part)
+        log.start(team.mbarriers.agents(some), here, checked)
         for block in {*some.blocks.tolist()}:
-            here = touches if (some.blocks == block).all() else touches.of_block(block)
+            mine = here
+            if not (some.blocks == block).all():
+                columns = spread(own if here.columns is None else here.columns, lanes.shape)
+                mine = replace(here, mask=some.lanes & (columns == block))
             team.mbarriers.started(block, offset, line)
             bytes_in_all = size * int(np.count_nonzero(some.blocks == block))
-            team.send(delivery(lanes, log, here, block, offset, bytes_in_all, line, seen))
+            team.send(delivery(lanes, log, mine, block, offset, bytes_in_all, seen))
 
 
 def delivery(
     lanes: Lanes,
     log: SharedHistory,
-    touches: Touches,
+    access: SharedAccess,
     block: int,
     offset: int,
     size: int,
-    line: int,
     seen: Callable[[tuple[int, int]], None] | None,
 ) -> Delivery:
-    """What completes writes to the memory of a block, of `size` bytes in all, which its mbarrier at `offset` counts."""
+    """What completes writes by an access to the memory of a block, of `size` bytes in all, which its mbarrier at
+    `offset` counts.
+    """
 
     def deliver() -> None:
-        log.arrived(touches)
-        lanes.team.mbarriers.arrived(block, offset, size, line, seen)
+        log.arrive(access)
+        lanes.team.mbarriers.arrived(block, offset, size, access.instruction.line, seen)
 
     return deliver

@@ -49,9 +49,8 @@ class _Copies:
     lost: Array
     flights: list[tuple[Flight, Array]]
 
-    def part(self, entry: int, line: int) -> tuple[Touches, _Seen]:
+    def part(self, entry: int, line: int) -> tuple[SharedAccess, _Seen]:
         """What one of them writes, and what ends its reads, which begin at that PTX line."""
-        units = self.access.count
         pieces = len(self.data) // PIECE // len(self.lanes)
         mine = [flight.of(numbers // pieces == entry) for flight, numbers in self.flights]
         for flight in mine:
@@ -61,7 +60,9 @@ class _Copies:
             for flight in mine:
                 flight.land(None)
 
-        return self.touches.part(slice(entry * units, (entry + 1) * units)), seen
+        mask = np.zeros_like(self.uses.lanes)
+        mask[self.uses.lane(entry)] = True
+        return replace(self.access, mask=mask), seen
 
 
 def copy_together(
@@ -139,7 +140,7 @@ def _make(lanes: Lanes, some: list[_Copies], line: int) -> None:
         places += [(lane, entry, copies) for entry, lane in enumerate(copies.lanes.tolist())]
     for _, entry, copies in sorted(places, key=lambda place: place[0]):
         block, offset = int(copies.uses.blocks[entry]), int(copies.uses.offsets[entry])
-        touches, seen = copies.part(entry, line)
+        access, seen = copies.part(entry, line)
         mbarriers.started(block, offset, line)
         size = len(copies.data) // len(copies.lanes)
-        lanes.team.send(delivery(lanes, log, touches, block, offset, size, line, seen))
+        lanes.team.send(delivery(lanes, log, access, block, offset, size, seen))

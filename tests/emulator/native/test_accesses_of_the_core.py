@@ -48,7 +48,8 @@ def access(random: np.random.Generator, line: int, writes: bool) -> SharedAccess
 
 def state(history: SharedHistory) -> list[np.ndarray]:
     """All that is kept of the units."""
-    kept = [history._writer, history._written, history._lines, history._row_of]
+    kept = [history._writer, history._written, history._lines, history._row_of, history._pending().count]
+    kept += [history._gathered.agents, history._gathered.times]
     return [np.array(one) for one in (*kept, *(one[: len(history._readers)] for one in (history._who, history._when)))]
 
 
@@ -97,6 +98,68 @@ def writable(history: SharedHistory, one: SharedAccess) -> bool:
     except Stop:
         return False
     return True
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_core_and_numpy_keep_the_same_of_asynchronous_operations(seed: int) -> None:
+    native_core()
+    random = np.random.default_rng(seed)
+    clocks = Clocks(SHAPE, SIZE)
+    agents, reader = clocks.add_agents() + np.arange(SHAPE[1]) % SIZE, clocks.add_agents()
+    histories = SharedHistory(ROWS, 4, clocks), SharedHistory(ROWS, 4, clocks)
+    histories[1]._core = None
+    under_way: list[SharedAccess] = []  # writes
+    reading: list[SharedAccess] = []
+    said: dict[str, list[int]] = {}  # how often each was right and wrong
+    for step in range(1, 500):
+        kinds = ["read", "write", "start", "check_writable", "check_fenced", "begin_reads", "gather"]
+        kinds += ["arrive"] * bool(under_way) + ["end_reads"] * 2 * bool(reading)
+        what = str(random.choice(kinds))
+        one = access(random, step, what != "read")
+        lane = int(random.integers(SHAPE[0])), int(random.integers(SHAPE[1]))
+        given: tuple[object, ...] = (one,)
+        if what == "start":
+            given = agents, one
+        elif what == "begin_reads":
+            mask = np.zeros(SHAPE, np.bool_)
+            mask[lane] = True
+            reading.append(replace(one, mask=mask))
+            given = (reading[-1],)
+        elif what == "arrive":
+            given = (under_way.pop(int(random.integers(len(under_way)))),)
+        elif what == "end_reads":
+            ended = reading.pop(int(random.integers(len(reading))))
+            assert ended.mask is not None
+            given = ended, tuple(int(at[0]) for at in np.nonzero(ended.mask))
+        found = []
+        for history in histories:
+            if what == "gather":
+                history._gathered.note(reader + step % SIZE, random.permutation(ROWS * SHAPE[1])[:0], clocks.now)
+                history._gathered.note(reader, np.arange(step % 7, ROWS * SHAPE[1], 29), clocks.now)
+                found.append("")
+                continue
+            try:
+                getattr(history, what)(*given)
+                found.append("")
+            except Stop as stop:
+                found.append(f"{stop} {stop.lane} {stop.witnesses}")
+        assert found[0] == found[1]
+        said.setdefault(what, [0, 0])[bool(found[0])] += 1
+        if found[0] and what == "begin_reads":
+            reading.pop()
+        if not found[0] and what == "start":
+            under_way.append(one)
+        assert all((mine == other).all() for mine, other in zip(*map(state, histories), strict=True))
+        clocks.tick()
+        chance = random.random()
+        if found[0] or chance < 0.5:
+            clocks.meet(np.ones(SHAPE, np.bool_), np.arange(SHAPE[1])[None, :] // SIZE)
+            for agent in {*agents.tolist(), reader, reader + 1}:
+                clocks.learn_of(np.ones(SHAPE, np.bool_), agent, clocks.tick())
+        if 0.3 < chance < 0.5:
+            clocks.fence_proxies(np.ones(SHAPE, np.bool_))
+    wrong = {what: numbers[1] for what, numbers in said.items() if what not in ("arrive", "gather", "end_reads")}
+    assert min(wrong.values()) > 0 and min(numbers[0] for numbers in said.values()) > 5, said
 
 
 @pytest.mark.parametrize("seed", range(3))
