@@ -173,6 +173,24 @@ class TouchRecord:
         if traced:
             self._lines = {"wrote": np.zeros(size, np.int32), "read": np.zeros(size, np.int32)}
         self._core = None if traced else core()
+        self._addresses: Array | None = None
+
+    def addresses(self) -> Array:
+        """Where the writers, their epochs, the readers and their epochs are kept, as the C core is told; 0: nowhere."""
+        if self._addresses is None:
+            kept = (self._writer, self._writer_epoch)
+            self._addresses = np.array([*(one.ctypes.data for one in kept), 0, 0], np.int64)
+        if self._reader is not None:
+            self._addresses[2:] = self._reader.ctypes.data, self._reader_epoch.ctypes.data
+        return self._addresses
+
+    def begin_reads(self) -> Array:
+        """The readers, of whom it is kept from now on who they are."""
+        if self._reader is None:
+            self._reader, self._reader_epoch = np.full_like(self._writer, NOBODY), np.zeros_like(self._writer_epoch)
+            if self._addresses is not None:
+                self.addresses()
+        return self._reader
 
     def written(self, units: Array | slice = slice(None)) -> Array:
         """A mask of the units (by default all) that some lane has written."""
@@ -234,9 +252,8 @@ class TouchRecord:
             clash = _clash(writer, self._writer_epoch[units], units, lanes, epochs, threads, "wrote", ordered)
             if clash is not None:
                 return self._told(clash)
-        if self._reader is None:
-            self._reader, self._reader_epoch = np.full_like(self._writer, NOBODY), np.zeros_like(self._writer_epoch)
-        before = self._reader[units]
+        reader = self.begin_reads()
+        before = reader[units]
         after = np.broadcast_to(lanes, units.shape)
         if (before != NOBODY).any():
             here = lanes // threads
@@ -245,17 +262,17 @@ class TouchRecord:
             alone = (before == NOBODY) | (before == lanes)
             alone |= ordered(before, self._reader_epoch[units], lanes, epochs, threads)
             after = np.where(alone, lanes, np.where(same, _BLOCK - here, _several(before, here, threads, clusters)))
-        self._reader[units] = after
+        reader[units] = after
         self._reader_epoch[units] = epochs
         self._keep_line("read", units, line)
-        kept = self._reader[units]
+        kept = reader[units]
         several = kept != after  # another one of these very reads
         if several.any():
             block = block_of(after, threads)
             near = several & (block_of(kept, threads) == block)
-            self._reader[units[near]] = _BLOCK - block[near]
+            reader[units[near]] = _BLOCK - block[near]
             far = several & ~near
-            self._reader[units[far]] = _several(kept, block, threads, clusters)[far]
+            reader[units[far]] = _several(kept, block, threads, clusters)[far]
         return None
 
     def landed(self, units: Array, epoch: int) -> None:

@@ -58,6 +58,34 @@ class Arena:
         self.touched = None if tensor.role == "in" else TouchRecord(size // self.unit, traced)
         self.reading: PendingReads | None = None
         self.constant: NDArray[np.bool_] | None = None
+        self._addresses: NDArray[np.int64] | None = None
+
+    def read_on(self) -> PendingReads:
+        """The units that asynchronous copies still read, which are kept from now on."""
+        if self.reading is None:
+            self.reading = PendingReads(len(self.bytes) // self.unit)
+            if self._addresses is not None:
+                self.addresses()
+        return self.reading
+
+    def read_as_constant(self) -> NDArray[np.bool_]:
+        """The units that ld.global.nc has read, which are kept from now on."""
+        if self.constant is None:
+            self.constant = np.zeros(len(self.bytes) // self.unit, np.bool_)
+            if self._addresses is not None:
+                self.addresses()
+        return self.constant
+
+    def addresses(self) -> NDArray[np.int64]:
+        """What the C core is told of the arena: where what is known is kept, 0 for nowhere (`global_accesses.h`)."""
+        if self._addresses is None:
+            self._addresses = np.zeros(9, np.int64)
+        kept: list[NDArray[Any] | None] = [self.bytes, self.flags, self.constant]
+        data, flags, constant = (0 if one is None else int(one.ctypes.data) for one in kept)
+        touched = 0 if self.touched is None else int(self.touched.addresses().ctypes.data)
+        reading = 0 if self.reading is None else int(self.reading.count.ctypes.data)
+        self._addresses[:] = self.low, self.high, self.start, data, flags, self.unit, touched, constant, reading
+        return self._addresses
 
     def _readable(self) -> bool:
         """Whether the tensor has no gaps, as is seen from its strides, and all of it was written before."""
@@ -136,7 +164,7 @@ class GlobalMemory:
     def __init__(
         self, tensors: Sequence[BoundTensor], unit: int, traced: bool = False, journal: Journal | None = None
     ) -> None:
-        self.journal = journal
+        self.journal, self.traced = journal, traced
         self.arenas = sorted((Arena(t, unit, traced) for t in tensors), key=lambda a: a.start)
         self._folds = [tensor for tensor in tensors if tensor.fold is not None]
         self.alike_elsewhere = any(tensor.fold is not None and tensor.fold.elsewhere for tensor in tensors)

@@ -16,6 +16,7 @@ from cutegen.emulator.checks.reads_in_flight import Flight
 from cutegen.emulator.lanes import WARP, Mask, first_lane, spread, value_at
 from cutegen.emulator.memory.arenas import GAP, UNWRITTEN, Arena, GlobalMemory, describe
 from cutegen.emulator.memory.bound_tensors import element_at
+from cutegen.emulator.memory.core_global import core_global
 from cutegen.emulator.memory.far_tensors import as_told
 from cutegen.emulator.memory.global_hazards import Hazards
 from cutegen.emulator.memory.placement import VARIABLES
@@ -37,6 +38,7 @@ class GlobalAccess:
         self.memory, self.earlier = memory, earlier
         self.hazards = Hazards(memory, lanes, threads, epochs)
         self.shape: tuple[int, int] = (lanes.shape[0], lanes.shape[1])
+        self._core = core_global(memory, lanes, threads, epochs)
         self.origins: Origins | None = None
         self.latest = ""  # the name of the tensor that was read last
         self.written = 0  # how many stores there were
@@ -69,6 +71,11 @@ class GlobalAccess:
             )
             return low[0] + high[0], low[1] + high[1]
         address, offset = self.memory.folded(self._two_modes(address), offset)
+        if self._core is not None and not self._too_early(mask):
+            read = self._core.load(address, offset, size, count, mask, constant=constant, flies=flights is not None)
+            if read is not None:
+                self.latest = read[0].name
+                return read[1], [None] * count
         arena, index = self.find(address, offset, total, mask, instruction)
         if arena is None:
             return self._load_several(address, offset, size, count, mask, instruction, constant, flights)
@@ -110,6 +117,9 @@ class GlobalAccess:
             self.store(address, offset + half * size, size, values[half:], mask, instruction)
             return
         address, offset = self.memory.folded(self._two_modes(address), offset)
+        core = None if self._core is None or self._too_early(mask) else self._core
+        if core is not None and core.store(address, offset, size, values, mask):
+            return
         arena, index = self.find(address, offset, total, mask, instruction)
         if arena is None:
             for part in self._by_arena(address, offset, mask):
@@ -245,6 +255,10 @@ class GlobalAccess:
         """The fault of one lane, whose access of `size` bytes has that lane's `index` in the arena."""
         where = arena.start + value_at(index, lane, self.shape) * size
         return self._named(Stop(kind, text, instruction, lane, address=where))
+
+    def _too_early(self, mask: Mask) -> bool:
+        """Whether a lane of the mask does not know that the grids ahead of its own have ended."""
+        return self.earlier is not None and bool(self.earlier.unknown_to(mask).any())
 
     def refuse_early(
         self,

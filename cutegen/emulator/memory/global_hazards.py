@@ -11,7 +11,7 @@ import numpy as np
 from cutegen.emulator.arithmetic.arrays import Array
 from cutegen.emulator.checks.faults import Kind, Stop, Witness
 from cutegen.emulator.checks.global_races import NEVER, Clash, Epochs
-from cutegen.emulator.checks.reads_in_flight import Flight, PendingReads
+from cutegen.emulator.checks.reads_in_flight import Flight
 from cutegen.emulator.lanes import spread
 from cutegen.emulator.memory.arenas import Arena, GlobalMemory
 from cutegen.emulator.ptx.model import Instruction
@@ -59,14 +59,11 @@ class Hazards:
             if written.any():
                 text = f"reads {arena.name} as if it never changed, where the kernel has written"
                 raise self._first(arena, units, written, keep, "non-coherent", text, instruction)
-            if arena.constant is None:
-                arena.constant = np.zeros(len(arena.bytes) // arena.unit, np.bool_)
-            arena.constant[units] = True
+            arena.read_as_constant()[units] = True
         if flights is not None:
-            if arena.reading is None:
-                arena.reading = PendingReads(len(arena.bytes) // arena.unit)
-            arena.reading.begin(units, instruction.line)
-            flights.append(Flight(arena.reading, units, self._numbers(keep)))
+            reading = arena.read_on()
+            reading.begin(units, instruction.line)
+            flights.append(Flight(reading, units, self._numbers(keep)))
 
     def write(
         self, arena: Arena, cells: Array, size: int, keep: Keep, instruction: Instruction, *, flying: bool = False
@@ -110,9 +107,7 @@ class Hazards:
         clash = arena.touched.check(units, *self._who(keep), self.threads, self.epochs.before)
         if clash is not None:
             raise self._unordered(arena, clash, "reads", keep, instruction)
-        if arena.reading is None:
-            arena.reading = PendingReads(len(arena.bytes) // arena.unit)
-        return Flight(arena.reading, units, self._numbers(keep))
+        return Flight(arena.read_on(), units, self._numbers(keep))
 
     def landed(self, arena: Arena, cells: Array, size: int) -> None:
         """Notes that writes of a bulk copy have arrived, as the thread knows that has started it."""

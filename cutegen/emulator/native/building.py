@@ -22,7 +22,15 @@ from pathlib import Path
 
 from cutegen.cache_folder import cache_folder, is_trusted
 
-SOURCES = ("core.c", "accesses.h", "agents.h", "first_writes.h", "functions.h", "operations.h")
+SOURCES = (
+    "core.c",
+    "accesses.h",
+    "agents.h",
+    "first_writes.h",
+    "functions.h",
+    "global_accesses.h",
+    "operations.h",
+)
 COMPILER_VARIABLE = "CC"
 SWITCH = "CUTEGEN_NATIVE"
 """The environment variable that turns the core off where it is `0`."""

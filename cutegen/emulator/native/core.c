@@ -221,3 +221,4 @@ int run(const s64 *plan, const char *inputs, const char *outputs, s64 threads, s
 #include "accesses.h"
 #include "agents.h"
 #include "first_writes.h"
+#include "global_accesses.h"

@@ -57,6 +57,8 @@ Noted = Literal[
     "are_fenced",
     "note_agents",
     "note_arrivals",
+    "load_global",
+    "store_global",
 ]
 _ACCESSES: tuple[Noted, ...] = get_args(Noted)
 
@@ -65,7 +67,7 @@ _ACCESSES: tuple[Noted, ...] = get_args(Noted)
 class Core:
     """The loaded core. `run` runs a plan: its address, tuples of arrays given and asked for, threads, and blocks.
 
-    `accesses` note accesses to memory, from a tuple of arrays and the address of an array of numbers.
+    `accesses` make or note accesses to memory, from a tuple of arrays and the address of an array of numbers.
     """
 
     path: Path
