@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from cutegen.emulator.arithmetic.arrays import Array, Function, elementwise
+from cutegen.emulator.arithmetic.exponentials import exp2
 from cutegen.emulator.arithmetic.float_functions import with_modifiers
 from cutegen.emulator.arithmetic.formats import CODECS, canonical_f32
 from cutegen.emulator.instructions.pure_op import PureOp
@@ -72,7 +73,7 @@ The absolute error of lg2 is bounded for operands between 0.5 and 2, where |lg2|
 
 
 _FUNCTIONS: dict[str, Function] = {
-    "ex2": np.exp2,
+    "ex2": exp2,
     "lg2": np.log2,
     "rcp": lambda a: 1.0 / a,
     "rsqrt": lambda a: 1.0 / np.sqrt(a),

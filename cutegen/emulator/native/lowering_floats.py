@@ -10,7 +10,7 @@ from cutegen.emulator.ptx.types import Type
 FLOATS = ("f", "bf")
 _SIGN, _SIZE = constant(1 << 31, 32), constant((1 << 31) - 1, 32)
 _OPPOSITE = {"gt": "lt", "ge": "le", "gtu": "ltu", "geu": "leu"}  # of swapped operands
-_APPROXIMATE = ("rcp", "sqrt", "rsqrt", "div")
+_APPROXIMATE = ("ex2", "rcp", "sqrt", "rsqrt", "div")
 _ROUNDINGS = ("rn", "rz", "rm", "rp")
 
 

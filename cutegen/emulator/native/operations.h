@@ -84,6 +84,7 @@
     U3(fmarmf32, u32, u32, u32, u32, directed_fma(f32_of(a), f32_of(b), f32_of(c), -1))  \
     U3(fmarpf32, u32, u32, u32, u32, directed_fma(f32_of(a), f32_of(b), f32_of(c), 1))   \
     U1(rcpapproxf32, u32, u32, bits_of((float)(1.0 / (double)f32_of(a))))                \
+    U1(ex2approxf32, u32, u32, power_of_2(a))                                            \
     U1(sqrtapproxf32, u32, u32, bits_of((float)sqrt((double)f32_of(a))))                 \
     U1(rsqrtapproxf32, u32, u32, bits_of((float)(1.0 / sqrt((double)f32_of(a)))))        \
     U2(divfullf32, u32, u32, u32, bits_of((float)((double)f32_of(a) / (double)f32_of(b)))) \

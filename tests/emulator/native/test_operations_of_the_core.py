@@ -98,7 +98,7 @@ FLOATS = [
     *(f"fma.{mode}{flags}.f32 %r1, %r2, %r3, %r4" for mode in ("rn", "rz", "rm", "rp")
       for flags in ("", ".ftz", ".sat", ".ftz.sat")),
     "div.rn.f32 %r1, %r2, %r3", "div.rn.ftz.f32 %r1, %r2, %r3", "rcp.rn.f32 %r1, %r2", "sqrt.rn.f32 %r1, %r2",
-    *(f"{op}.approx{ftz}.f32 %r1, %r2" for op in ("rcp", "sqrt", "rsqrt") for ftz in ("", ".ftz")),
+    *(f"{op}.approx{ftz}.f32 %r1, %r2" for op in ("ex2", "rcp", "sqrt", "rsqrt") for ftz in ("", ".ftz")),
     *(f"div.{how}{ftz}.f32 %r1, %r2, %r3" for how in ("approx", "full") for ftz in ("", ".ftz")),
     *(f"{op}{flags}.f32 %r1, %r2, %r3" for op in ("min", "max") for flags in ("", ".NaN", ".ftz", ".ftz.NaN")),
     *(f"{op}{ftz}.f32 %r1, %r2" for op in ("abs", "neg") for ftz in ("", ".ftz")),
@@ -125,7 +125,7 @@ CONVERSIONS = [
     "cvt.rna.tf32.f32 %r1, %r2", "cvt.rn.tf32.f32 %r1, %r2",
 ]  # fmt: skip
 FORMS = [*WHOLE, *FLOATS, *CONVERSIONS]
-BY_NUMPY = ("ex2.approx.f32 %r1, %r2", "add.rm.f32 %r1, %r2, %r3", "add.f64 %rd1, %rd2, %rd3", "div.s32 %r1, %r2, %r3")
+BY_NUMPY = ("lg2.approx.f32 %r1, %r2", "add.rm.f32 %r1, %r2, %r3", "add.f64 %rd1, %rd2, %rd3", "div.s32 %r1, %r2, %r3")
 
 
 @pytest.fixture(scope="module")
