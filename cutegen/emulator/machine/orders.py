@@ -16,6 +16,7 @@ from cutegen.emulator.arithmetic.arrays import Array
 
 _GROUPS = 3  # of blocks, about; two where there are as few blocks as two or four
 _PARTS = 2  # parts of a block's warps
+_PARTS_OF_CLUSTER = 4  # at most: each of them is run with all others masked out, which takes as long as all at once
 
 
 class Order:
@@ -54,12 +55,13 @@ class Order:
     def parts_of_cluster(self, size: int, warps: int) -> list[Array]:
         """Deals the warps of all `size` blocks of a cluster anew: masks of shape (size * warps,), block after block.
 
-        For every other pair of seeds the parts are whole blocks.
+        For every other pair of seeds the parts are made of whole blocks.
         """
         if size == 1 or (self.seed + 1) // 2 % 2 == 0:
             return self.parts(size * warps)
-        dealt = np.repeat(self._chance.permutation(size), warps)
-        return [dealt == part for part in self._in_turn(range(size))]
+        count = min(size, _PARTS_OF_CLUSTER)
+        dealt = np.repeat(self._chance.permutation(size) % count, warps)
+        return [dealt == part for part in self._in_turn(range(count))]
 
     def _in_turn(self, parts: Sequence[int]) -> Sequence[int]:
         """The parts from the last to the first for every other seed."""
