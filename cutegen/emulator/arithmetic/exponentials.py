@@ -1,6 +1,6 @@
 """2 to the power of a number, the same on every machine and in the C core.
 
-Libraries of mathematical functions differ in the last bit. Here 2**x is 2**n * 2**f, where n is the whole number that is
+Libraries of mathematical functions differ in the last bit. Here 2**x is 2**n * 2**f, where n is the whole number
 nearest to x, and 2**f = exp(f ln 2) is a Taylor polynomial: sums and products of float64 only, in one order.
 """
 
