@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from cutegen.building.ahead import Meanwhile
 from cutegen.building.compilation import Compilation, compile_and_tell, notices_on
 from cutegen.building.verification import Verification, verify_here
 from cutegen.codegen.render import marked
@@ -23,6 +24,7 @@ from cutegen.project.sources import Gathered, Unit, gather, notes_on
 from cutegen.project.state import FileState, advice
 from cutegen.project.write import locked, write_all
 from cutegen.verification import UNTIL_FAILURE, Extent
+from cutegen.verification.ahead import Ahead
 from cutegen.verification.pool import worker_setup
 from cutegen.workers import prepare
 
@@ -131,21 +133,19 @@ def build(selection: Selection, options: Options, progress: Progress) -> BuildRe
         in_the_way = any(p.path for p in found.problems)
         return found.report(FINDINGS if in_the_way else BROKEN, _untouched(units, "the build stopped before"))
 
-    compilations = [Compilation({}, ()) for _ in units]
-    if options.compile:
-        if options.verify:
-            compile_beside()  # once the imports have had the processors: what runs it waits for the compiler anyway
-        try:
-            compilations = _compile(units, options, progress, found)
-        except OSError as error:
-            found.problems.append(Problem(f"no compiler process can run: {error}"))
-            return found.report(FINDINGS, _untouched(units, "the build stopped before"))
-    outcomes = [compilation.outcomes for compilation in compilations]
-    if has_errors(found.diagnostics):
-        stopped = [Verification("not executed", _stopped(compilation)) for compilation in compilations]
-        return found.report(FINDINGS, _results(units, outcomes, stopped, None))
-
-    verifications = _verify(units, outcomes, options, progress, found)
+    with Meanwhile(units, options.jobs, options.extent) as meanwhile:
+        compilations = [Compilation({}, ()) for _ in units]
+        if options.compile:
+            try:
+                compilations = _compile(units, options, progress, found, meanwhile)
+            except OSError as error:
+                found.problems.append(Problem(f"no compiler process can run: {error}"))
+                return found.report(FINDINGS, _untouched(units, "the build stopped before"))
+        outcomes = [compilation.outcomes for compilation in compilations]
+        if has_errors(found.diagnostics):
+            stopped = [Verification("not executed", _stopped(compilation)) for compilation in compilations]
+            return found.report(FINDINGS, _results(units, outcomes, stopped, None))
+        verifications = _verify(units, outcomes, options, progress, found, meanwhile.ahead)
     if has_errors(found.diagnostics):
         return found.report(FINDINGS, _results(units, outcomes, verifications, None))
 
@@ -168,10 +168,18 @@ def build(selection: Selection, options: Options, progress: Progress) -> BuildRe
     return found.report(OK, _results(units, outcomes, verifications, changes), removed)
 
 
-def _compile(units: Sequence[Unit], options: Options, progress: Progress, found: _Findings) -> list[Compilation]:
+def _compile(
+    units: Sequence[Unit], options: Options, progress: Progress, found: _Findings, meanwhile: Meanwhile
+) -> list[Compilation]:
     """Compiles all units; what is wrong goes to `found`. Raises OSError where no worker process can be started."""
+
+    def begun(count: int) -> None:
+        if options.verify:
+            compile_beside()  # once the imports have had the processors: what runs it waits for the compiler anyway
+            meanwhile.begin(count)
+
     cache = Cache() if options.cache else None
-    compilations = compile_and_tell(units, progress, workers=options.jobs, cache=cache)
+    compilations = compile_and_tell(units, progress, workers=options.jobs, cache=cache, on_start=begun)
     found.notices += notices_on(compilations, cache)
     found.diagnostics += [d for compilation in compilations for d in compilation.diagnostics]
     return compilations
@@ -190,14 +198,15 @@ def _verify(
     options: Options,
     progress: Progress,
     found: _Findings,
+    ahead: Ahead | None,
 ) -> list[Verification]:
     """Runs all units, which compiled to these outcomes, on the GPU, or on the CPU emulator where there is none; what is
-    wrong goes to `found`.
+    wrong goes to `found`. `ahead` has prepared the only one.
     """
     if not options.verify or not options.compile:
         flag = "--no-verify" if not options.verify else "--no-compile"
         return [Verification("not executed", flag)] * len(units)
-    verifications, diagnostics, notices = verify_here(units, options.jobs, progress, outcomes, options.extent)
+    verifications, diagnostics, notices = verify_here(units, options.jobs, progress, outcomes, options.extent, ahead)
     found.diagnostics += diagnostics
     found.notices += notices
     return verifications

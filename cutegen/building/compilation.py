@@ -74,8 +74,14 @@ def compile_and_tell(
     cache: Cache | None,
     target: str | None = None,
     targets: Sequence[Sequence[str]] | None = None,
+    on_start: Callable[[int], None] | None = None,
 ) -> list[Compilation]:
     """Compiles units as `compile_units` does, and tells the progress of it."""
+
+    def start(count: int) -> None:
+        progress.start("compiling", count)
+        if on_start is not None:
+            on_start(count)
 
     def done(what: str, outcome: Outcome) -> None:
         ended = f" in {outcome.seconds:.1f} s" if isinstance(outcome, Compiled) else ""
@@ -86,7 +92,7 @@ def compile_and_tell(
             units,
             workers=workers,
             cache=cache,
-            on_start=lambda count: progress.start("compiling", count),
+            on_start=start,
             on_done=done,
             target=target,
             targets=targets,

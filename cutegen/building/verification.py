@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -17,6 +18,7 @@ from cutegen.language.diagnostics import Diagnostic
 from cutegen.project.paths import shown
 from cutegen.project.sources import Unit
 from cutegen.verification import UNTIL_FAILURE, Extent, Job, KernelReport, SoFar, verify_all
+from cutegen.verification.ahead import Ahead
 from cutegen.verification.kept import Kept
 
 _SHOWN_FAILURES = 8
@@ -45,12 +47,14 @@ def run_verification(
     progress: Progress,
     compiled: Sequence[Mapping[str, Outcome]] | None = None,
     extent: Extent = UNTIL_FAILURE,
+    ahead: Ahead | None = None,
 ) -> tuple[list[Verification], list[Diagnostic]]:
     """Runs every unit's verification plan on `on`, as far as `extent` says; gives the verifications, and an error for
     each kernel that did not pass.
 
     `jobs` is how many kernels run at a time; by default a few on a GPU, one a processor on the CPU emulator. This one
-    compiles no unit again of which there is what was `compiled` for a target: by default what the cache has.
+    compiles no unit again of which there is what was `compiled` for a target: by default what the cache has; `ahead`
+    has prepared the only unit for it.
     """
     from cutegen.emulator.native.building import compile_beside
     from cutegen.verification.pool import WORKERS
@@ -70,6 +74,7 @@ def run_verification(
             on_done=lambda report: progress.step(_ended_line(report), report.kernel),
             going=lambda so_far: _tell(so_far, progress),
             compiled=compiled if on == "cpu" else None,
+            ahead=ahead if on == "cpu" else None,
         )
     finally:
         progress.stop()
@@ -89,9 +94,10 @@ def verify_here(
     progress: Progress,
     compiled: Sequence[Mapping[str, Outcome]] | None = None,
     extent: Extent = UNTIL_FAILURE,
+    ahead: Ahead | None = None,
 ) -> tuple[list[Verification], list[Diagnostic], list[str]]:
     """Runs every unit's verification plan on the GPU of this machine, or on the CPU emulator where there is none;
-    `compiled` is as for `run_verification`.
+    `compiled` and `ahead` are as for `run_verification`.
 
     Gives the verifications, an error for each kernel that did not pass, and notices of where and why not they ran.
     """
@@ -106,7 +112,7 @@ def verify_here(
             return [Verification("not executed", why)] * len(units), [], []
         notices.append(f"there is no GPU here ({no_gpu}): kernels run on the CPU emulator")
     where: Where = "gpu" if no_gpu is None else "cpu"
-    verifications, diagnostics = run_verification(units, where, jobs, progress, compiled, extent)
+    verifications, diagnostics = run_verification(units, where, jobs, progress, compiled, extent, ahead)
     notices += [
         f"{unit.kernel} was not executed: {verification.why}"
         for unit, verification in zip(units, verifications, strict=True)
@@ -148,23 +154,33 @@ def verify_units(
     on_done: Callable[[KernelReport], None],
     going: Callable[[SoFar], None] | None = None,
     compiled: Sequence[Mapping[str, Outcome]] | None = None,
+    ahead: Ahead | None = None,
 ) -> list[KernelReport]:
     """Runs every unit's verification plan on `on`, as far as `extent` says; gives their reports. `on_done` is called as
     each kernel ends, and `going` after each of its cases and checks.
 
-    The emulator does not compile again what units were `compiled` to, by target.
+    The emulator does not compile again what units were `compiled` to, by target. `ahead` has prepared the only one.
     """
     compiled = compiled or [{}] * len(units)
-    with tempfile.TemporaryDirectory(prefix="cutegen-modules-") as folder:
-        jobs = []
-        for number, unit in enumerate(units):
-            # A folder each: units of several output folders may have one name. Modules run from files only.
-            path = Path(folder, str(number), unit.module.name)
-            path.parent.mkdir()
-            path.write_bytes(unit.module.text.encode())
-            jobs.append(Job(unit.module.plan, path, on, extent, kept=_kept(unit, units, compiled)))
-        reports = verify_all(jobs, workers=workers, done=on_done, going=going)
+    with module_files(units) if ahead is None else nullcontext([ahead.job.module]) as files:
+        jobs = [
+            Job(unit.module.plan, file, on, extent, kept=_kept(unit, units, compiled))
+            for unit, file in zip(units, files, strict=True)
+        ]
+        reports = verify_all(jobs, workers=workers, done=on_done, going=going, ahead=ahead)
     return [replace(r, module=shown(unit.path)) for unit, r in zip(units, reports, strict=True)]
+
+
+@contextmanager
+def module_files(units: Sequence[Unit]) -> Iterator[list[Path]]:
+    """The modules of units in files, from which alone they run, in a temporary folder."""
+    with tempfile.TemporaryDirectory(prefix="cutegen-modules-") as folder:
+        # A folder each: units of several output folders may have one name
+        files = [Path(folder, str(number), unit.module.name) for number, unit in enumerate(units)]
+        for file, unit in zip(files, units, strict=True):
+            file.parent.mkdir()
+            file.write_bytes(unit.module.text.encode())
+        yield files
 
 
 def _kept(unit: Unit, units: Sequence[Unit], compiled: Sequence[Mapping[str, Outcome]]) -> Kept:

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cutegen.compiling.environment import IMPORTS, clean_environment
 from cutegen.planning.plan import Plan
@@ -21,6 +22,9 @@ from cutegen.verification.kept import Kept
 from cutegen.verification.report import CaseReport, HostCheck, KernelReport, case_from_json, from_json
 from cutegen.verification.sharing import deal
 from cutegen.workers import Crew, Death, Ending, Setup, exit_text, python_path, worker_command
+
+if TYPE_CHECKING:
+    from cutegen.verification.ahead import Ahead
 
 WORKERS = 3  # at a time: verification mostly waits for Python, and a GPU has room for a few
 _IMPORTS = (*IMPORTS, "cutegen.emulator.host.modules", "cutegen.verification.runner")
@@ -32,7 +36,7 @@ class Job:
     """One kernel to verify, as far as `extent` says: its plan and its file; `on` and `kept` are as for `make_executor`.
 
     So many `processes` share it, each of which has `patience` seconds for a case or a check; where one has not done it
-    then, one process does all.
+    then, one process does all. One `to_come` is prepared only, as it is not compiled yet.
     """
 
     plan: Plan
@@ -42,6 +46,7 @@ class Job:
     processes: int = 1
     patience: float = TIMEOUT / 2
     kept: Kept = field(default_factory=Kept)
+    to_come: bool = False
 
 
 @dataclass(frozen=True)
@@ -64,9 +69,11 @@ def verify_all(
     timeout: float = TIMEOUT,
     done: Callable[[KernelReport], None] | None = None,
     going: Callable[[SoFar], None] | None = None,
+    ahead: Ahead | None = None,
 ) -> list[KernelReport]:
     """Verifies every job; the reports come in the jobs' order. `on` overrides the jobs' own; `done` is called in the
-    calling thread as each one ends, and `going` after each of its cases and checks.
+    calling thread as each one ends, and `going` after each of its cases and checks. `ahead` has prepared the only job,
+    for as many workers and for as long as are given here.
 
     There are `workers` processes at most, beside those that share a kernel, and each has `timeout` seconds for a case
     or a check. Raises nothing for a kernel that crashes, hangs or ends its process: its report says which case was
@@ -76,7 +83,9 @@ def verify_all(
     jobs = [replace(job, on=on or job.on, patience=timeout / 2) for job in jobs]
     turns = [(index, 1) for index in range(len(jobs))]
     on_cpu = all(job.on == "cpu" for job in jobs)
-    if workers > 1 and jobs:
+    if ahead is not None:
+        turns = ahead.turns()
+    elif workers > 1 and jobs:
         turns = deal([job.plan for job in jobs], workers, shares=on_cpu)
     reports: dict[int, KernelReport] = {}
 
@@ -86,7 +95,9 @@ def verify_all(
             done(report)
 
     going = going or (lambda so_far: None)
-    with Crew(worker_setup("cpu" if on_cpu else "", timeout), max(1, min(workers, len(turns)))) as crew:
+    most = max(1, min(workers, len(turns)))
+    setup = worker_setup("cpu" if on_cpu else "", timeout)
+    with Crew(setup, most) if ahead is None else nullcontext(ahead.crew) as crew:
         again: list[tuple[int, int]] = []  # kernels of which a share did not come to its end
         for index, ending in _run(crew, jobs, turns, going):
             if ending.death is None and ending.result is None:

@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 from cutegen.verification.cases import derive_cases
 from cutegen.verification.report import CaseReport, HostCheck, KernelReport, as_json, entry_as_json
-from cutegen.workers import Last, Tell, may_fork, serve
+from cutegen.workers import Going, Last, Tell, may_fork, serve
 
 if TYPE_CHECKING:
     from cutegen.verification.executor import Executor
     from cutegen.verification.parts import Part
     from cutegen.verification.pool import Job
+    from cutegen.verification.prepared import Prepared
     from cutegen.verification.runner import Progress
     from cutegen.verification.sharing import Share
 
@@ -38,13 +39,19 @@ class _Verifier:
 
     def __init__(self, tell: Tell) -> None:
         self._tell = tell
+        self._prepared: Prepared | None = None
 
     def verify(self, job: Job) -> Any:
         """Verifies one kernel and gives its report; None where a process that shared it did not come to its end.
 
         A report ends this process, unless the kernel was right in every case and so left nothing behind that another
-        could notice, or all of it ran in other processes.
+        could notice, or all of it ran in other processes. A job that is to come is only prepared, after its result.
         """
+        from cutegen.verification.prepared import Prepared
+
+        if job.to_come:
+            self._prepared = Prepared(job)
+            return Going(None, self._prepared.steps())
         found = self._verified(job)
         gc.collect()
         gc.freeze()  # what outlives a kernel is there for good
@@ -54,16 +61,21 @@ class _Verifier:
         from cutegen.verification.agenda import agenda_of
         from cutegen.verification.forks import verify_in_forks
         from cutegen.verification.parts import report_of, together
+        from cutegen.verification.prepared import Prepared
         from cutegen.verification.runner import loaded, verify_share
 
+        prepared, self._prepared = self._prepared, None
+        if prepared is None or not prepared.is_for(job):
+            prepared = Prepared(job)
         executor = _executor(job)
         if isinstance(executor, KernelReport):
             return Last(as_json(executor))
-        module = loaded(job.plan, job.module, executor)
+        module = prepared.module or loaded(job.plan, job.module, executor)
         if isinstance(module, KernelReport):
             return Last(as_json(replace(module, in_part=job.extent.quick)))
         job.kept.know(module, job.plan.spec.kernel)
-        start, agenda = time.perf_counter(), agenda_of(job.plan, job.extent, executor.element_limit)
+        start = time.perf_counter()
+        agenda = prepared.agenda or agenda_of(job.plan, job.extent, executor.element_limit)
         self._tell("planned", len(agenda.turns))
         if job.processes > 1 and may_fork():
             with suppress(Exception):  # which the first case tells

@@ -8,7 +8,8 @@ The worker writes JSON objects of one key to its standard output, `{KIND: DATA}`
 
 - `ready` once it can take jobs, or `unusable` with the reason why no process of its kind can; then it ends;
 - `taken` as it reads a job, and then events of the room's own kinds as the job goes on;
-- at a job's end `result`, or `last` where the worker takes no other job after it;
+- at a job's end `result`, or `last` where the worker takes no other job after it; a job may go on after its result,
+  until the next one comes;
 - `refused` with an error number in the place of all that, where this process cannot do any job: its folder is gone.
 
 A worker that is silent for too long is killed, with all processes that it started. One that crashed, was killed or is
@@ -23,13 +24,14 @@ from cutegen.workers.crew import Crew, processors
 from cutegen.workers.ending import Death, Ending, exit_text, signal_name
 from cutegen.workers.fork_server import may_fork
 from cutegen.workers.forked import end_fork_servers
-from cutegen.workers.serving import Last, Refused, Tell, Unusable, serve
+from cutegen.workers.serving import Going, Last, Refused, Tell, Unusable, serve
 from cutegen.workers.worker import Setup, prepare, python_path, worker_command
 
 __all__ = [
     "Crew",
     "Death",
     "Ending",
+    "Going",
     "Last",
     "Refused",
     "Setup",

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
+import socket
 import threading
 import time
 from collections import deque
@@ -85,6 +87,7 @@ class Crew:
         self._idle: list[Worker] = []
         self._closed = False
         self._busy = threading.Lock()  # held while workers are started, heard and ended
+        self._woken, self._waker = socket.socketpair()  # ends the wait of a run whose crew another thread closes
 
     def __enter__(self) -> Crew:
         return self
@@ -138,6 +141,8 @@ class Crew:
     def close(self) -> None:
         """Ends all workers, and lets no more be started."""
         self._closed = True
+        with contextlib.suppress(OSError):  # closed before
+            self._waker.send(b"c")
         running = list(self._workers)
         for worker in running:
             if worker not in self._idle or not self._setup.patience:
@@ -145,6 +150,8 @@ class Crew:
         with self._busy:
             for worker in list(self._workers):
                 self._drop(worker)
+            self._woken.close()
+            self._waker.close()
 
     def _turn(self, index: int, job: object, fresh: bool) -> _Turn:
         """Begins a job: on a worker that waits, or on a fresh one, if there is none or the job is to have it."""
@@ -169,6 +176,7 @@ class Crew:
         poll = select.poll()  # unlike select.select, fine with descriptors above 1024
         for turn in turns:
             poll.register(turn.worker.fileno(), select.POLLIN)
+        poll.register(self._woken, select.POLLIN)
         ends = [turn.deadline for turn in turns] + ([] if until is None else [until])
         left = min(ends) - time.monotonic()
         spoken = {descriptor for descriptor, _ in poll.poll(max(0.0, left * 1000))}

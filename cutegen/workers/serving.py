@@ -6,7 +6,8 @@ import base64
 import json
 import os
 import pickle
-from collections.abc import Callable
+import select
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, TextIO
 
@@ -36,12 +37,20 @@ class Last:
     result: Any
 
 
+@dataclass(frozen=True)
+class Going:
+    """The result of a job that goes on after it is told: step by step, for as long as no other job is there."""
+
+    result: Any
+    steps: Iterator[object]
+
+
 def serve(start: Callable[[Tell], Callable[[Any], Any]]) -> None:
     """Serves jobs until the crew asks for no more, or a job's result is a `Last`.
 
     `start` prepares the process, and returns the function that does a job and returns its result, data that JSON can
-    hold; with the `Tell` that it is given, both write events. It may raise Unusable, and the function Refused; any
-    other exception ends the process.
+    hold, in a `Last` or a `Going` if need be; with the `Tell` that it is given, both write events. It may raise
+    Unusable, and the function Refused; any other exception ends the process.
     """
     jobs, answers = _streams()
 
@@ -64,7 +73,20 @@ def serve(start: Callable[[Tell], Callable[[Any], Any]]) -> None:
         if isinstance(result, Last):
             tell("last", result.result)
             return
+        if isinstance(result, Going):
+            tell("result", result.result)
+            for _ in result.steps:
+                if _asked(jobs):
+                    break
+            continue
         tell("result", result)
+
+
+def _asked(jobs: TextIO) -> bool:
+    """Whether there is another job, or there will be none. The crew gives none before it has the last one's result."""
+    poll = select.poll()
+    poll.register(jobs.fileno(), select.POLLIN)
+    return bool(poll.poll(0))
 
 
 def _streams() -> tuple[TextIO, TextIO]:

@@ -151,6 +151,34 @@ def test_a_worker_takes_no_job_after_its_last(workers: type[Counted]) -> None:
     assert first.result != second.result == third.result and len(workers.started) == 2
 
 
+GOING_ON = """\
+import atexit, itertools, pathlib
+from cutegen.workers import Going
+
+def steps():
+    for sys.steps in itertools.count(1):
+        pathlib.Path(given, "stepped").touch()
+        yield
+
+atexit.register(pathlib.Path(given, "ended").touch)
+result = Going("begun", steps())
+"""
+
+
+def test_a_job_may_go_on_after_its_result_until_there_is_another_or_none(tmp_path: Path) -> None:
+    with Crew(setup(patience=30.0)) as crew:
+        for _ in range(2):  # the second job finds the first one going on
+            (ending,) = ended(crew, (GOING_ON, str(tmp_path)))
+            assert ending.result == "begun"
+        deadline = time.monotonic() + 20
+        while not (tmp_path / "stepped").exists() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        (ending,) = ended(crew, "result = sys.steps")
+        assert ending.result >= 1
+        ended(crew, (GOING_ON, str(tmp_path)))
+    assert (tmp_path / "ended").exists(), "by itself, once there are no more jobs"
+
+
 def test_a_job_is_refused_twice_before_that_is_an_error(workers: type[Counted], tmp_path: Path) -> None:
     once = "import pathlib\nif not pathlib.Path(given).exists():\n    open(given, 'w')\n    raise Refused(28)"
     with Crew(setup()) as crew:

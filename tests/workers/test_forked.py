@@ -157,6 +157,27 @@ def test_a_worker_that_has_not_begun_can_be_ended_at_once(monkeypatch: pytest.Mo
     assert not worker.folder.exists()
 
 
+def test_a_crew_whose_workers_have_not_begun_can_be_closed_by_another_thread() -> None:
+    crew, raised = Crew(setup(imports=("forked_slow",))), []
+
+    def run() -> None:
+        with pytest.raises(RuntimeError, match="closed"):
+            endings(crew, ("tell", None))
+        raised.append(True)
+
+    running = threading.Thread(target=run)
+    running.start()
+    while not crew._workers:
+        time.sleep(0.01)
+    closing = threading.Thread(target=crew.close)
+    closing.start()
+    for thread in (closing, running):
+        thread.join(10.0)  # a half of what the imports take
+        assert not thread.is_alive()
+    assert raised
+    crew.close()
+
+
 def test_a_fork_server_that_died_is_replaced() -> None:
     with Crew(setup()) as crew:
         first = tells(crew)

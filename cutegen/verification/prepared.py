@@ -1,0 +1,38 @@
+"""What a worker knows of a kernel that it is to verify before that is compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from types import ModuleType
+
+from cutegen.compiling.tools import toolchain
+from cutegen.verification.agenda import Agenda, agenda_of
+from cutegen.verification.executor import make_executor
+from cutegen.verification.pool import Job
+from cutegen.verification.runner import loaded
+
+
+class Prepared:
+    """The module and the agenda of a job, each None until it is there."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self.module: ModuleType | None = None
+        self.agenda: Agenda | None = None
+
+    def is_for(self, job: Job) -> bool:
+        """Whether it is of that job: the same file, whose folder is of one build only, and as much of its cases."""
+        return (job.module, job.on, job.extent) == (self._job.module, self._job.on, self._job.extent)
+
+    def steps(self) -> Iterator[None]:
+        """Prepares the job, and pauses after each part. What fails is left to the verification, which tells it."""
+        with suppress(Exception):
+            executor = make_executor(self._job.on)
+            yield
+            module = loaded(self._job.plan, self._job.module, executor)
+            self.module = module if isinstance(module, ModuleType) else None
+            yield
+            self.agenda = agenda_of(self._job.plan, self._job.extent, executor.element_limit)
+            yield
+            toolchain()  # which is kept, and by which what is compiled is found
