@@ -45,12 +45,14 @@ def may_fork() -> bool:
 
 def main() -> None:
     """Forks workers until nobody can ask for one any more, and all of them have ended. Then its folder is removed."""
+    gc.disable()  # imports make much that stays, and collections would look through all of it again and again
     for name in sys.argv[1:]:
         with contextlib.suppress(Exception):
             importlib.import_module(name)
     fresh = not may_fork()
     gc.collect()
     gc.freeze()  # what is there by now is never garbage: collections leave these pages shared
+    gc.enable()
     asked = socket.socket(fileno=os.dup(0))
     woken, waker = os.pipe()
     os.set_blocking(waker, False)
