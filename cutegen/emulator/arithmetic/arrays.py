@@ -33,3 +33,10 @@ def elementwise(function: Function, dtype: Any) -> Function:
         return packed(function(*[halves(np.asarray(a), dtype) for a in arguments]))
 
     return on_halves
+
+
+def with_rows(array: Array, more: int) -> Array:
+    """An array with so many rows of zeros more, which take memory only once they are written to."""
+    wider = np.zeros((len(array) + more, array.shape[1]), array.dtype)
+    wider[: len(array)] = array
+    return wider

@@ -8,12 +8,15 @@ from cutegen.emulator.arithmetic.arrays import Array
 from cutegen.emulator.checks.clocks import Clocks
 from cutegen.emulator.checks.reads_in_flight import AgentReads, PendingReads
 from cutegen.emulator.checks.shared_races import SharedAccess
-from cutegen.emulator.lanes import WARP, spread
+from cutegen.emulator.lanes import WARP
 from cutegen.emulator.native.library import AccessResult, Core, Noted
 
 _CHANGING = 7
 """From this place on the numbers that the core is given change from access to access."""
 _NONE = np.zeros((0, 0), np.int32)
+
+Given = tuple[tuple[Array, ...], int]
+"""What the core is given of an access: arrays, and the address of numbers, which hold until the next access."""
 
 
 class CoreAccesses:
@@ -33,29 +36,26 @@ class CoreAccesses:
         """Notes which warp has a number among the readers, as blocks from the one with the unit, and its number."""
         self._readers[:, number] = away, warp
 
-    def run(
+    def given(
         self,
-        what: Noted,
         access: SharedAccess,
         kept: tuple[Array, ...],
         readers: int,
         busy: PendingReads | None,
         gathered: AgentReads,
         more: Array | None,
-    ) -> AccessResult:
-        """Notes an access, or looks at it, in the arrays that are `kept` of each unit and of `readers` warps.
+    ) -> Given | None:
+        """What the core needs to note an access in the arrays that are `kept` of each unit and of `readers` warps.
 
         `busy` are the asynchronous reads under way, `gathered` those that agents have made, and `more` is what some
-        kinds of accesses need besides.
+        kinds of accesses need besides. None for arrays that are not as the core reads them.
         """
-        clocks, given = self.clocks, self._given
-        shape, mask = clocks.shape, access.mask
-        rows = spread(access.rows, shape)
-        columns = spread(self.blocks if access.columns is None else access.columns, shape)
+        clocks, rows, mask = self.clocks, access.rows, access.mask
+        columns = self.blocks if access.columns is None else access.columns
         if rows.dtype != np.int64 or columns.dtype != np.int64:
-            return AccessResult.WRONG
+            return None
         held, known = clocks.held_rows()
-        given[_CHANGING:] = (
+        self._given[_CHANGING:] = (
             mask is not None,
             access.count,
             known.shape[1],
@@ -66,8 +66,10 @@ class CoreAccesses:
             len(gathered.agents),
             more is not None,
         )
-        some = rows if mask is None else spread(mask, shape)
-        arrays = (some, rows, columns, held, known, *kept, *self._readers)
+        arrays = (rows if mask is None else mask, rows, columns, held, known, *kept, *self._readers)
         arrays += (_NONE if busy is None else busy.count, gathered.times, gathered.agents)
-        arrays += (_NONE if more is None else more,)
-        return AccessResult(self.core.accesses[what](arrays, self._address))
+        return (*arrays, _NONE if more is None else more), self._address
+
+    def run(self, what: Noted, given: Given) -> AccessResult:
+        """Notes an access, or looks at it."""
+        return AccessResult(self.core.accesses[what](*given))

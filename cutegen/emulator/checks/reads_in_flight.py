@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cutegen.emulator.arithmetic.arrays import Array
+from cutegen.emulator.arithmetic.arrays import Array, with_rows
 from cutegen.emulator.lanes import Mask
 
 
@@ -57,7 +57,7 @@ class AgentReads:
         """Notes that an agent has read some units until now."""
         if agent not in self.agents:
             self.agents = np.append(self.agents, agent)
-            self.times = np.concatenate([self.times, np.zeros((1, self.times.shape[1]), np.int32)])
+            self.times = with_rows(self.times, 1)
         self.times[int((self.agents == agent).argmax()), units] = now
 
 

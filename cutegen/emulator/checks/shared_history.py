@@ -11,9 +11,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from cutegen.emulator.arithmetic.arrays import Array
+from cutegen.emulator.arithmetic.arrays import Array, with_rows
 from cutegen.emulator.checks.clocks import ALWAYS, Clocks, whole
-from cutegen.emulator.checks.core_accesses import CoreAccesses
+from cutegen.emulator.checks.core_accesses import CoreAccesses, Given
 from cutegen.emulator.checks.faults import Stop, Witness
 from cutegen.emulator.checks.reads_in_flight import AgentReads, PendingReads
 from cutegen.emulator.checks.shared_races import SharedAccess
@@ -67,8 +67,14 @@ class SharedHistory:
         """
         if self._core is None:
             return AccessResult.WRONG
+        given = self.for_core(access, more)
+        return AccessResult.WRONG if given is None else self._core.run(what, given)
+
+    def for_core(self, access: SharedAccess, more: Array | None = None) -> Given | None:
+        """What the core, which there must be, is given of an access; None if it cannot be."""
+        assert self._core is not None
         kept = (self._writer, self._written, self._lines[1], self._lines[0], self._who, self._when, self._row_of)
-        return self._core.run(what, access, kept, len(self._readers), self._sources, self._gathered, more)
+        return self._core.given(access, kept, len(self._readers), self._sources, self._gathered, more)
 
     def _read(self, instruction: Instruction, touches: Touches) -> None:
         """Notes reads, unit by unit. Raises Stop for a race."""
@@ -102,8 +108,7 @@ class SharedHistory:
                 self._readers.append(divmod(new, warps))
             if more := max(0, len(self._readers) - len(self._who)):
                 more = max(more, min(len(self._who), len(self._row_of) - len(self._who)))
-                self._who = np.concatenate([self._who, np.zeros((more, self._who.shape[1]), np.uint32)])
-                self._when = np.concatenate([self._when, np.zeros((more, self._when.shape[1]), np.int32)])
+                self._who, self._when = with_rows(self._who, more), with_rows(self._when, more)
             rows = self._row_of.take(code)
         return np.asarray(rows)
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from cutegen.emulator.arithmetic.arrays import Array
 from cutegen.emulator.checks.faults import Stop, Witness
 from cutegen.emulator.checks.shared_races import SharedAccess
-from cutegen.emulator.lanes import spread
+from cutegen.emulator.lanes import Mask, first_lane, spread, value_at
+from cutegen.emulator.memory.placement import BASE
+from cutegen.emulator.ptx.model import Instruction
 
 
 def astray(
@@ -55,3 +58,27 @@ def _covers(access: SharedAccess, row: int, block: int, shape: tuple[int, int]) 
     rows = spread(access.rows, shape)[:, block]
     there = (rows <= row) & (row < rows + access.count)
     return bool((there if access.mask is None else there & spread(access.mask, shape)[:, block]).any())
+
+
+def outside(
+    places: Array, size: int, memory: int, mask: Mask, shape: tuple[int, int], instruction: Instruction
+) -> Stop:
+    """The fault of a lane of the mask that touches `size` bytes outside of the memory of a block, which has `memory`
+    bytes. `places` has the address of each lane.
+    """
+    bad = (places < BASE) | (places + size > BASE + memory)
+    lane = first_lane(bad if mask is None else bad & mask, shape)
+    where = value_at(places, lane, shape) - BASE
+    how = f"{-where} bytes before its start" if where < 0 else f"bytes {where} to {where + size - 1}"
+    text = f"{instruction.opcode} of {size} bytes of shared memory at {how}; the block has {memory} bytes"
+    return Stop("out-of-bounds", text, instruction, lane, address=where)
+
+
+def misaligned(
+    places: Array, bad: Array, size: int, align: int, shape: tuple[int, int], instruction: Instruction
+) -> Stop:
+    """The fault of the first of the lanes `bad`, whose address in `places` is no multiple of `align`."""
+    lane = first_lane(bad, shape)
+    where = value_at(places, lane, shape) - BASE
+    text = f"{instruction.opcode} of {size} bytes of shared memory at byte {where}, no multiple of {align}"
+    return Stop("misaligned", text, instruction, lane, address=where)

@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 
 from cutegen.emulator.arithmetic.arrays import Array
 from cutegen.emulator.checks.clocks import Clocks
-from cutegen.emulator.checks.faults import Stop
 from cutegen.emulator.checks.origins import Origins
 from cutegen.emulator.checks.poison import Poison, poison_whole
 from cutegen.emulator.checks.reads_in_flight import Flight
@@ -27,9 +26,11 @@ from cutegen.emulator.checks.shared_history import SharedHistory
 from cutegen.emulator.checks.shared_races import AccessLog, SharedAccess
 from cutegen.emulator.lanes import Mask, first_lane, spread, value_at
 from cutegen.emulator.memory.copy_groups import Copy, CopyGroups
+from cutegen.emulator.memory.core_loads import CoreLoads
 from cutegen.emulator.memory.placement import BASE
-from cutegen.emulator.memory.shared_faults import astray, flying, part_of_mbarrier
+from cutegen.emulator.memory.shared_faults import astray, flying, misaligned, outside, part_of_mbarrier
 from cutegen.emulator.memory.units import UNITS, join_units, split_units
+from cutegen.emulator.native.library import core
 from cutegen.emulator.ptx.model import Instruction
 
 UNWRITTEN, _IN_FLIGHT, _NOBODYS, _BARRIER = 1, 2, 4, 8  # flags of a unit; the last is for those of an mbarrier
@@ -61,10 +62,12 @@ class SharedMemory:
         self.log: AccessLog | SharedHistory = AccessLog(self.rows, unit, shape)
         if clocks is not None:
             self.log = SharedHistory(self.rows, unit, clocks)
+        found = core()
+        self._core = None if found is None else CoreLoads(found, size, shape, self.data, self.flags, self.log)
         self._pending = CopyGroups(shape)
         self._blocks = np.arange(shape[1])[None, :]
         self._known: tuple[Array, int, int, int] | None = None
-        self._first: tuple[Array, Array] | None = None  # an address, and its row in each lane
+        self._first: tuple[Array, Array, Array] | None = None  # an address, its byte and its row in each lane
         self.touched: list[tuple[int, int, int]] | None = None  # what accesses there were, where somebody wants to know
         self.origins: Origins | None = None
         self._origin = np.zeros((0, 0), np.int64)  # of the poison in each unit, where it is kept
@@ -86,6 +89,12 @@ class SharedMemory:
         `columns`, which broadcasts to the lanes, has the number of the block whose memory it is, by default the lane's
         own. Returns the values, and the poison of each: the bits that were never written. Raises Stop for a fault.
         """
+        if self._core is not None:
+            found = self._core.load(address, offset, size, count, mask, instruction, columns)
+            if found is not None:
+                if self.touched is not None:
+                    self.touched.append((*found[1:], size * count))
+                return list(found[0]), [None] * count
         access = self.access(address, offset, size * count, mask, instruction, columns)
         self.log.read(access)
         rows, inside = self._inside(access)
@@ -162,39 +171,23 @@ class SharedMemory:
         low, high = low + offset - BASE, high + offset - BASE
         if self.touched is not None:
             self.touched.append((low, high, size))
-        signed = None
         if low < 0 or high + size > self.size:
             signed = address.astype(np.int64) + offset
-            bad = (signed < BASE) | (signed + size > BASE + self.size)
-            lane = first_lane(bad if mask is None else bad & mask, shape)
-            where = value_at(signed, lane, shape) - BASE
-            how = f"{-where} bytes before its start" if where < 0 else f"bytes {where} to {where + size - 1}"
-            raise Stop(
-                "out-of-bounds",
-                f"{instruction.opcode} of {size} bytes of shared memory at {how}; the block has {self.size} bytes",
-                instruction,
-                lane,
-                address=where,
-            )
+            raise outside(signed, size, self.size, mask, shape, instruction)
         if (bits | offset) & (align - 1):
             signed = address.astype(np.int64) + offset
             bad = np.asarray(signed % align != 0)
             if mask is not None:
                 bad = np.asarray(bad & mask)
             if bad.any():
-                lane = first_lane(bad, shape)
-                where = value_at(signed, lane, shape) - BASE
-                raise Stop(
-                    "misaligned",
-                    f"{instruction.opcode} of {size} bytes of shared memory at byte {where}, no multiple of {align}",
-                    instruction,
-                    lane,
-                    address=where,
-                )
+                raise misaligned(signed, bad, size, align, shape, instruction)
         if self._first is None or self._first[0] is not address:
-            first = (address.astype(np.int64) - BASE) // self.unit
-            self._first = address, first.reshape((1,) * (2 - first.ndim) + first.shape)
-        rows = self._first[1] + offset // self.unit  # as both are multiples of the unit, in every lane of the mask
+            first = address.astype(np.int64) - BASE
+            first = first.reshape((1,) * (2 - first.ndim) + first.shape)
+            self._first = address, first, first // self.unit
+        rows = self._first[2] + offset // self.unit
+        if offset % self.unit:  # only together with the address it is a multiple of the unit
+            rows = (self._first[1] + offset) // self.unit
         ends = low // self.unit, (high + size) // self.unit
         if columns is None:
             return SharedAccess(rows, size // self.unit, mask, instruction, *ends)

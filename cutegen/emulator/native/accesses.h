@@ -1,6 +1,7 @@
 // Accesses to shared memory where more than whole blocks meet, held to what is ordered: what `checks.shared_history` does
 // of them in numpy, unit by unit. What is wrong is only found here; numpy says it.
 
+// An array that broadcasts to the lanes.
 typedef struct {
     char *data;
     s64 down, right;  // steps from one thread, and from one block, to the next
@@ -31,7 +32,7 @@ typedef struct {
 // One lane of it.
 typedef struct {
     s64 member, column, unit;  // of the unit, its number over all blocks
-    s64 distance;              // from the block that has the memory to its own
+    s64 owner, distance;       // the rank of the block that has the memory, and how far its own is from that
     const s32 *known;          // what it knows of members and agents
 } Lane;
 
@@ -39,8 +40,15 @@ static const s32 always = 0x7fffffff;
 
 static inline Each each_of(const char *tuple, s64 index) {
     const Array *array = array_in(tuple, index);
-    Each found = {array->data, array->steps[0], array->steps[1]};
+    int axes = array->count;
+    Each found = {array->data, 0, 0};
+    if (axes > 0 && array->lengths[axes - 1] > 1) found.right = array->steps[axes - 1];
+    if (axes > 1 && array->lengths[axes - 2] > 1) found.down = array->steps[axes - 2];
     return found;
+}
+
+static inline char *at(const Each *each, s64 thread, s64 block) {
+    return each->data + thread * each->down + block * each->right;
 }
 
 static Access access_of(const char *tuple, const s64 *given) {
@@ -53,25 +61,24 @@ static Access access_of(const char *tuple, const s64 *given) {
     return found;
 }
 
-// Whether a thread of a block takes part in an access; then `lane` is what it does.
-static inline int takes_part(const Access *access, s64 thread, s64 block, Lane *lane) {
+// Whether a thread of a block, of that rank in that cluster, takes part in an access; then `lane` is what it does.
+static inline int takes_part(const Access *access, s64 thread, s64 block, s64 rank, s64 cluster, Lane *lane) {
     const s64 *given = access->given;
-    if (given[MASKED] && !access->mask.data[thread * access->mask.down + block * access->mask.right]) return 0;
-    s64 size = given[CLUSTER], rank = block % size;
-    s64 row = *(const s64 *)(access->rows.data + thread * access->rows.down + block * access->rows.right);
-    lane->column = *(const s64 *)(access->columns.data + thread * access->columns.down + block * access->columns.right);
+    if (given[MASKED] && !*at(&access->mask, thread, block)) return 0;
+    lane->column = *(const s64 *)at(&access->columns, thread, block);
     lane->member = rank * given[PADDED] + thread;
-    lane->unit = row * given[BLOCKS] + lane->column;
-    lane->distance = ((rank - lane->column) % size + size) % size;
-    s64 held = access->held[block / size * given[MEMBERS] + lane->member];
-    lane->known = access->known + held * given[WIDTH] + given[SKIPPED];
+    lane->unit = *(const s64 *)at(&access->rows, thread, block) * given[BLOCKS] + lane->column;
+    lane->owner = lane->column == block ? rank : lane->column % given[CLUSTER];
+    lane->distance = rank - lane->owner + (rank < lane->owner ? given[CLUSTER] : 0);
+    lane->known = access->known + access->held[cluster * given[MEMBERS] + lane->member] * given[WIDTH] + given[SKIPPED];
     return 1;
 }
 
-#define EACH_LANE                                                      \
-    for (s64 thread = 0; thread < given[THREADS]; thread++)            \
-        for (s64 block = 0; block < given[BLOCKS]; block++)            \
-            if (takes_part(&access, thread, block, &lane))
+#define EACH_LANE                                                                                      \
+    for (s64 thread = 0; thread < given[THREADS]; thread++)                                            \
+        for (s64 block = 0, rank = 0, cluster = 0; block < given[BLOCKS];                              \
+             block++, rank = rank + 1 == given[CLUSTER] ? 0 : rank + 1, cluster += !rank)              \
+            if (takes_part(&access, thread, block, rank, cluster, &lane))
 #define EACH_UNIT                                                      \
     for (s64 unit = lane.unit, last = unit + given[COUNT] * given[BLOCKS]; unit < last; unit += given[BLOCKS])
 
@@ -94,8 +101,8 @@ static inline s64 reader_of(const Access *access, const Lane *lane, s64 thread) 
 enum { FINE, WRONG, NEW, TWICE };
 
 // Notes reads, if the last write of each unit is before them. Returns NEW if a warp has not read before.
-int note_reads(const char *tuple, const s64 *given) {
-    const Access access = access_of(tuple, given);
+static int noted_reads(const Access access) {
+    const s64 *given = access.given;
     Lane lane;
     int unknown = 0;
     EACH_LANE {
@@ -127,6 +134,8 @@ int note_reads(const char *tuple, const s64 *given) {
     return FINE;
 }
 
+int note_reads(const char *tuple, const s64 *given) { return noted_reads(access_of(tuple, given)); }
+
 static int all_before(const Access access, const s64 *given) {
     Lane lane;
     EACH_LANE {
@@ -136,9 +145,8 @@ static int all_before(const Access access, const s64 *given) {
             if (given[HAS_BUSY] && access.busy[unit] > 0) return 0;
         }
         for (s64 reader = 0; reader < given[READERS]; reader++) {
-            s64 row = reader * given[UNITS], size = given[CLUSTER];
-            s64 rank = (lane.column % size + access.away[reader]) % size;
-            s64 first = rank * given[PADDED] + access.warps[reader] * 32;
+            s64 row = reader * given[UNITS], its = lane.owner + access.away[reader];
+            s64 first = (its < given[CLUSTER] ? its : its - given[CLUSTER]) * given[PADDED] + access.warps[reader] * 32;
             EACH_UNIT {
                 u32 who = access.who[row + unit];
                 if (who && !are_before(&lane, first, who, access.when[row + unit])) return 0;

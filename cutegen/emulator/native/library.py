@@ -68,12 +68,14 @@ class Core:
     """The loaded core. `run` runs a plan: its address, tuples of arrays given and asked for, threads, and blocks.
 
     `accesses` make or note accesses to memory, from a tuple of arrays and the address of an array of numbers.
+    `load_shared` loads from shared memory, from the same, and notes the reads, from another tuple and address.
     """
 
     path: Path
     operations: dict[str, Operation]
     run: Callable[[int, tuple[Any, ...], tuple[Any, ...], int, int], int]
     accesses: dict[Noted, Callable[[tuple[Any, ...], int], int]]
+    load_shared: Callable[[tuple[Any, ...], int, tuple[Any, ...], int | None], int]
 
 
 def core() -> Core | None:
@@ -125,7 +127,8 @@ def _loaded(path: Path) -> Core:
     accesses: dict[Noted, Callable[[tuple[Any, ...], int], int]] = {name: getattr(library, name) for name in _ACCESSES}
     for name in _ACCESSES:
         getattr(library, name).argtypes = [ctypes.py_object, ctypes.c_void_p]
-    return Core(path, operations, library.run, accesses)
+    library.load_shared.argtypes = [ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
+    return Core(path, operations, library.run, accesses, library.load_shared)
 
 
 def _check_layout(library: ctypes.PyDLL) -> None:

@@ -1,0 +1,72 @@
+"""Loads from shared memory by the C core, in one call, where nothing is wrong with them and all was written."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cutegen.emulator.arithmetic.arrays import Array
+from cutegen.emulator.checks.core_accesses import Given
+from cutegen.emulator.checks.shared_history import SharedHistory
+from cutegen.emulator.checks.shared_races import AccessLog, SharedAccess
+from cutegen.emulator.lanes import Mask
+from cutegen.emulator.memory.placement import BASE
+from cutegen.emulator.memory.units import UNITS
+from cutegen.emulator.native.library import AccessResult, Core
+from cutegen.emulator.ptx.model import Instruction
+
+_LOW, _HIGH = 11, 12  # the places of what the core gives back among the numbers
+
+
+class CoreLoads:
+    """Loads from the shared memory of some blocks, whose `data` and `flags` have a row for each unit.
+
+    `size` are the bytes of one block. The reads are noted in `log`.
+    """
+
+    def __init__(
+        self, core: Core, size: int, shape: tuple[int, int], data: Array, flags: Array, log: AccessLog | SharedHistory
+    ) -> None:
+        self.size, self.shape, self.data, self.flags, self.log = size, shape, data, flags, log
+        self._load = core.load_shared
+        self._numbers = np.zeros(13, np.int64)
+        self._address = self._numbers.ctypes.data
+        self._rows = np.zeros(shape, np.int64)
+
+    def load(
+        self,
+        address: Array,
+        offset: int,
+        size: int,
+        count: int,
+        mask: Mask,
+        instruction: Instruction,
+        columns: Array | None,
+    ) -> tuple[Array, int, int] | None:
+        """What `SharedMemory.load` returns the values of, as one array, and the lowest and the highest byte that a lane
+        begins at. None, and nothing is noted, for a load that is not in order, or that reads what was never written.
+        """
+        log, unit, blocks = self.log, self.data.itemsize, self.shape[1]
+        address = np.asarray(address)
+        shape = ((1, 1) + address.shape)[-2:]
+        history = log if isinstance(log, SharedHistory) else None
+        if address.dtype.itemsize not in (4, 8):
+            return None
+        if columns is not None and (history is None or columns.dtype != np.int64):
+            return None
+        threads = shape[0] if mask is None or mask.ndim < 2 else max(shape[0], mask.shape[0])
+        values = np.empty((count, threads if columns is None else self.shape[0], blocks), UNITS[size])
+        rows = np.empty(shape, np.int64) if history is None else self._rows
+        units = size // unit * count
+        given: Given | None = None
+        if history is not None:
+            given = history.for_core(SharedAccess(rows, units, mask, instruction, 0, 0, columns=columns))
+        flags = (mask is not None, columns is not None, address.itemsize == 8)
+        self._numbers[:_LOW] = (*self.shape, *flags, offset, size, count, unit, BASE, self.size)
+        masks, places = address if mask is None else mask, address if columns is None else columns
+        arrays = (masks, rows, places, address, self.data, self.flags, values)
+        if self._load(arrays, self._address, *(given or ((), None))) != AccessResult.FINE:
+            return None
+        low, high = self._numbers[_LOW:].tolist()
+        if history is None:
+            log.read(SharedAccess(rows, units, mask, instruction, low // unit, (high + size * count) // unit))
+        return values, low, high

@@ -1,0 +1,67 @@
+// Loads from shared memory where all is in order: each lane reads what was written, in bounds and aligned. All else is
+// for numpy (`memory.shared_memory`), and nothing is noted of it here.
+
+enum { FROM_MASK, FROM_ROWS, FROM_COLUMNS, FROM_ADDRESS, FROM_DATA, FROM_FLAGS, TO_VALUES };
+
+// The numbers of a load: `count` values of `bytes` each, made of units. `masked` and `placed` say that there is a mask,
+// and that it is given whose memory it is; `wide`, that addresses have 64 bits. The memory of a block has the address
+// `start` and so many bytes.
+typedef struct {
+    s64 threads, blocks, masked, placed, wide, offset, bytes, count, unit, start, memory;
+    s64 low, high;  // which are given back: the lowest and the highest place
+} Load;
+
+// Where an address lies in the shared memory of a block.
+static inline s64 place_of(const Each *address, const Load *load, s64 thread, s64 block) {
+    const char *found = at(address, thread, block);
+    return (load->wide ? *(const s64 *)found : (s64)*(const u32 *)found) + load->offset - load->start;
+}
+
+// Loads by the lanes of a mask; other lanes get zeros. Fills the array of rows, which has the first unit of each lane.
+// The arrays in `noting`, with their numbers, are those of the same reads for `note_reads`, where these are to be noted:
+// FINE and NEW mean the same here.
+int load_shared(const char *tuple, Load *load, const char *noting, const s64 *noted) {
+    const Each mask = each_of(tuple, FROM_MASK), rows = each_of(tuple, FROM_ROWS);
+    const Each columns = each_of(tuple, FROM_COLUMNS), address = each_of(tuple, FROM_ADDRESS);
+    const char *data = array_in(tuple, FROM_DATA)->data, *flags = array_in(tuple, FROM_FLAGS)->data;
+    const Array *values = array_in(tuple, TO_VALUES);
+    s64 threads = load->threads, blocks = load->blocks, unit = load->unit, shift = __builtin_ctzll(unit);
+    s64 each = load->bytes / unit, count = load->count * each, size = count * unit;
+    s64 low = INT64_MAX, high = INT64_MIN;
+    for (s64 thread = 0; thread < threads; thread++)
+        for (s64 block = 0; block < blocks; block++) {
+            s64 place = place_of(&address, load, thread, block), row = place >> shift;
+            *(s64 *)at(&rows, thread, block) = row;
+            if (load->masked && !*at(&mask, thread, block)) continue;
+            if (place < 0 || place + size > load->memory || (place + load->start) & (size - 1)) return WRONG;
+            s64 column = load->placed ? *(const s64 *)at(&columns, thread, block) : block;
+            for (s64 i = 0; i < count; i++)
+                if (flags[(row + i) * blocks + column]) return WRONG;
+            low = place < low ? place : low;
+            high = place > high ? place : high;
+        }
+    if (low > high) return WRONG;
+    if (noted) {
+        int result = noted_reads(access_of(noting, noted));
+        if (result != FINE) return result;
+    }
+    load->low = low;
+    load->high = high;
+    s64 down = values->lengths[1] * blocks * load->bytes;  // from one value of all lanes to the next
+    for (s64 thread = 0; thread < values->lengths[1]; thread++)
+        for (s64 block = 0; block < blocks; block++) {
+            char *to = values->data + (thread * blocks + block) * load->bytes;
+            int used = !load->masked || *at(&mask, thread, block);
+            s64 column = load->placed ? *(const s64 *)at(&columns, thread, block) : block;
+            const char *from = data + ((place_of(&address, load, thread, block) >> shift) * blocks + column) * unit;
+            for (s64 i = 0; i < load->count; i++)
+                for (s64 part = 0; part < each; part++) {
+                    char *here = to + i * down + part * unit;
+                    const char *source = from + (i * each + part) * blocks * unit;
+                    if (!used) memset(here, 0, (size_t)unit);
+                    else if (unit == 4) memcpy(here, source, 4);
+                    else memcpy(here, source, (size_t)unit);
+                }
+        }
+    return FINE;
+}

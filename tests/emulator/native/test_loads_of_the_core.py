@@ -1,0 +1,138 @@
+"""Loads from shared memory by the C core give what numpy's give, note the same, and leave to numpy what is wrong."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+import pytest
+from emulator_kit import native_core
+
+from cutegen.emulator.checks.clocks import Clocks
+from cutegen.emulator.checks.faults import Stop
+from cutegen.emulator.checks.shared_history import SharedHistory
+from cutegen.emulator.lanes import Mask
+from cutegen.emulator.memory.core_loads import CoreLoads
+from cutegen.emulator.memory.placement import BASE
+from cutegen.emulator.memory.shared_memory import SharedMemory
+from cutegen.emulator.memory.units import UNITS
+from cutegen.emulator.ptx.model import Instruction
+
+SHAPE, CLUSTER, BYTES = (40, 4), 2, 2000
+SHAPES = [SHAPE, (SHAPE[0], 1), (1, SHAPE[1]), (1, 1), ()]
+
+
+def memory(unit: int, clocks: Clocks | None, random: np.random.Generator) -> SharedMemory:
+    """A memory with two variables, of which nearly all was written."""
+    made = SharedMemory(BYTES, unit, SHAPE, (("a", 0, 1600), ("b", 1616, BYTES)), clocks)
+    made.data[:] = random.integers(0, 200, made.data.shape)
+    written = random.random(made.flags.shape) < 0.999
+    made.flags[written & (made.flags == 1)] = 0
+    made.dirty[:] = made.flags.max(axis=1)
+    made.touched = []
+    return made
+
+
+def some_lanes(random: np.random.Generator) -> Mask:
+    if random.random() < 0.4:
+        return None
+    shape = SHAPES[random.integers(0, 3)]
+    found = random.random(shape) < random.choice([0.1, 0.9])
+    found.flat[random.integers(0, found.size)] = True
+    return np.asarray(found)
+
+
+def some_address(random: np.random.Generator, size: int) -> tuple[np.ndarray, int]:
+    """Addresses for accesses of that size, and an offset: now and then of one lane outside, or off by some bytes."""
+    shape, kind = SHAPES[random.integers(0, len(SHAPES))], random.choice(["u4", "u8", "i8"])
+    offset = int(random.choice([0, 0, size, 2, -size]))
+    if random.random() < 0.5:  # each thread its own, in a row
+        first = np.broadcast_to(np.arange(SHAPE[0])[:, None] * size + 64, SHAPE)[: shape[0] if shape else 1]
+        found = np.array(first[:, : shape[1]] if shape else first[0, 0])
+    else:
+        found = np.asarray(random.integers(0, BYTES // size, shape) * size)
+    if random.random() < 0.1:
+        found = found + random.integers(0, 4)
+    if random.random() < 0.05 and found.ndim:
+        found.flat[random.integers(0, found.size)] = random.choice([BYTES - 4, BYTES, 2**31])
+    return np.asarray(found + BASE - offset if random.random() < 0.9 else found + BASE).astype(kind), offset
+
+
+def state(made: SharedMemory) -> list[object]:
+    """All that a load may change."""
+    log = made.log
+    if isinstance(log, SharedHistory):
+        kept = (log._writer, log._written, log._lines, log._row_of)
+        kept += tuple(one[: len(log._readers)] for one in (log._who, log._when))
+        return [log._readers, *(one.tolist() for one in kept), made.touched]
+    noted: list[object] = [made.touched]
+    for one in log.reads:
+        values = [getattr(one, field.name) for field in fields(one)]
+        noted.append([v.tolist() if isinstance(v, np.ndarray) else v for v in values])
+    return noted
+
+
+def loaded(made: SharedMemory, mask: Mask, *given: object) -> object:
+    """What a load gives in the lanes of the mask, with the shape that it has; or the fault."""
+    try:
+        values, poison = made.load(*given)  # type: ignore[arg-type]
+    except Stop as stop:
+        return f"{stop} {stop.lane} {stop.witnesses}"
+    lanes = np.broadcast_to(True if mask is None else mask, SHAPE)
+    found = [(v.shape, v.dtype, np.broadcast_to(v, SHAPE)[lanes].tolist()) for v in values]
+    return found, [None if p is None else np.broadcast_to(p, SHAPE)[lanes].tolist() for p in poison]
+
+
+@pytest.mark.parametrize("unit", [1, 2, 4, 8])
+@pytest.mark.parametrize("ordered", [True, False])
+def test_the_core_loads_and_notes_what_numpy_does(unit: int, ordered: bool) -> None:
+    native_core()
+    random = np.random.default_rng(unit)
+    clocks = Clocks(SHAPE, CLUSTER) if ordered else None
+    by_core, by_numpy = (memory(unit, clocks, np.random.default_rng(unit)) for _ in range(2))
+    loads = by_core._core
+    assert loads is not None
+    taken: list[bool] = []
+
+    def load(*given: Any) -> Any:
+        found = CoreLoads.load(loads, *given)
+        taken.append(found is not None)
+        return found
+
+    loads.load = load  # type: ignore[method-assign]
+    by_numpy._core = None
+    if isinstance(by_numpy.log, SharedHistory):
+        by_numpy.log._core = None
+    everyone, clusters = np.ones(SHAPE, np.bool_), np.arange(SHAPE[1])[None, :] // CLUSTER
+    for line in range(1, 250):
+        size = int(random.choice([s for s in UNITS if s >= unit]))
+        count = int(random.choice([c for c in (1, 2, 4) if size * c <= 16]))
+        (address, offset), mask, columns = some_address(random, size * count), some_lanes(random), None
+        if clocks is not None and random.random() < 0.3:
+            columns = clusters * CLUSTER + random.integers(0, CLUSTER, SHAPE)
+        instruction = Instruction("ld", (), None, (), line, None, "")
+        given = (address, offset, size, count, mask, instruction, columns)
+        found = [loaded(made, mask, *given) for made in (by_core, by_numpy)]
+        assert found[0] == found[1]
+        assert state(by_core) == state(by_numpy)
+        assert not (taken[-1] and isinstance(found[0], str))
+        if clocks is not None and random.random() < 0.3:  # each thread writes a part of its own, which others may read
+            clocks.meet(everyone, clusters)
+            write = np.broadcast_to(np.arange(SHAPE[0])[:, None] * 8 + BASE, SHAPE)
+            for made in (by_core, by_numpy):
+                made.log.write(made.access(write, 0, 8, None, instruction))
+            if random.random() < 0.9:
+                clocks.meet(everyone, clusters)
+    assert min(taken.count(True), taken.count(False)) > 20, taken
+
+
+def test_an_offset_that_only_fits_together_with_the_address() -> None:
+    made = SharedMemory(64, 4, (32, 1))
+    made.data[:, 0] = np.arange(16)
+    made.flags[:], made.dirty[:] = 0, 0
+    instruction = Instruction("ld", (), None, (), 1, None, "")
+    given = (np.asarray(BASE + 6, np.uint32), 2, 4, 1, None, instruction)
+    found = made.load(*given)[0][0].item()
+    made._core = None
+    assert (found, made.load(*given)[0][0].item()) == (2, 2)
