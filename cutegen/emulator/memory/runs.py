@@ -207,6 +207,19 @@ def store_runs(memory: SharedMemory, access: SharedAccess, touches: Touches, dat
         memory.dirty[row : row + access.count] = memory.flags[row : row + access.count].max(axis=1)
 
 
+def store_units(memory: SharedMemory, rows: Array, columns: Array, values: Array, lost: Array | None) -> None:
+    """Puts values where units are, of which those `lost`, if any, were never written; of two in one place, the later.
+
+    `rows` and `columns` say which unit of which block has each value, in the shape of the values.
+    """
+    cells = rows * memory.shape[1] + columns
+    memory.data.reshape(-1)[cells] = values
+    if lost is None and not memory.dirty.take(rows).any():
+        return  # all of it is written already, in all blocks
+    memory.flags.reshape(-1)[cells] = 0 if lost is None else np.where(lost, np.uint8(UNWRITTEN_UNIT), np.uint8(0))
+    memory.dirty[rows] = memory.flags[rows].max(axis=-1)
+
+
 def _place(memory: SharedMemory, access: SharedAccess) -> tuple[slice, int]:
     """The rows of the units of an access of one lane, and the number of the block that has them."""
     mask = access.mask

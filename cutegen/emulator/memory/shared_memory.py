@@ -262,6 +262,8 @@ class SharedMemory:
 
     def check_free(self, access: SharedAccess, verb: str) -> None:
         """Raises Stop if an access that writes touches what is in flight or nobody's."""
+        if not (self.dirty[access.low : access.high] & TABOO).any():
+            return
         rows, mask = self._inside(access)
         if (self.dirty.take(self._span(rows, access.count)) & TABOO).any():
             flags = [self.flags[spread(rows, self._wide(rows)) + j, self._columns(access)] for j in range(access.count)]
@@ -283,20 +285,21 @@ class SharedMemory:
                     copies = (c.access for c in self._pending.unfinished())
                     raise flying(access, lane, byte, verb, copies, self.unit, self.shape)
 
+    def keep_origins(self, access: SharedAccess, j: int, poison: Array) -> None:
+        """Keeps where poison comes from that lanes put into unit `j` of an access, where somebody wants to know."""
+        if self.origins is not None:
+            lanes = np.broadcast_to(True if access.mask is None else access.mask, self.shape)
+            rows, columns = spread(access.rows + j, self.shape)[lanes], spread(self._columns(access), self.shape)[lanes]
+            self._kept_origins()[rows, columns] = spread(np.where(poison, self.origins.stored, 0), self.shape)[lanes]
+
     def _put(self, access: SharedAccess, j: int, value: Array, poison: Mask, flag: int = 0) -> None:
         """Writes unit `j` of an access in every lane of its mask, or only the unit's flags where `value` is None.
 
         `poison` is the mask of the lanes in which the value is poison, and `flag` is set for all of them.
         """
-        if self.origins is not None and poison is not None:
-            lanes = np.broadcast_to(True if access.mask is None else access.mask, self.shape)
-            places = (
-                spread(access.rows + j, self.shape)[lanes],
-                spread(self._columns(access), self.shape)[lanes],
-            )
-            self._kept_origins()[places] = spread(np.where(poison, self.origins.stored, 0), self.shape)[lanes]
-        rows, mask = access.rows + j, access.mask
-        threads, blocks = self.shape
+        if poison is not None:
+            self.keep_origins(access, j, poison)
+        rows, mask, threads = access.rows + j, access.mask, self.shape[0]
         if rows.shape[1] == 1 and (mask is None or mask.ndim < 2 or mask.shape[1] == 1):
             keep: Array | slice = slice(None)
             wide_rows = spread(rows, (threads, 1))[:, 0]

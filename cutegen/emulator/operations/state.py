@@ -67,6 +67,7 @@ class Lanes:
         self.products: dict[tuple[int, ...], tuple[Array, list[Array]]] = {}
         self.open: Instruction | None = None
         self.origins: Origins | None = None
+        self.warps: dict[int, tuple[Mask, Array]] = {}  # by the identity of a mask, of which warps it has all lanes
         self._team = team
         self._known: dict[tuple[tuple[int, ...], bytes], Array] = {}
         self._outside: dict[tuple[int, int], tuple[Array, Array]] = {}

@@ -15,6 +15,7 @@ from cutegen.emulator.lanes import WARP, Mask, first_lane, spread
 from cutegen.emulator.operations.state import Lanes
 from cutegen.emulator.ptx.model import Instruction
 
+_MASKS = 64  # of which the warps are kept
 _EVERYONE = np.asarray(0xFFFFFFFF, np.uint32)
 
 
@@ -94,11 +95,27 @@ def check_whole_warps(lanes: Lanes, mask: Mask, instruction: Instruction) -> Non
         return
     here = taking_part(lanes, mask)
     missing = here.any(axis=1, keepdims=True) & ~here
+    if not missing.any():
+        return
     absent = by_thread(lanes, missing)
     if absent.any():
         text = f"{instruction.name} needs all threads of a warp, but this one is not there with the others"
         raise Stop("converged", text, instruction, first_lane(absent, lanes.shape))
-    if missing.any():
-        short = by_thread(lanes, here & missing.any(axis=1, keepdims=True))
-        text = f"{instruction.name} is made by a warp of {rest} threads"
-        raise Stop("converged", text, instruction, first_lane(short, lanes.shape))
+    short = by_thread(lanes, here & missing.any(axis=1, keepdims=True))
+    text = f"{instruction.name} is made by a warp of {rest} threads"
+    raise Stop("converged", text, instruction, first_lane(short, lanes.shape))
+
+
+def whole_warps(lanes: Lanes, mask: Mask, instruction: Instruction) -> Array:
+    """The numbers of the warps that execute an instruction, over all blocks. Raises Stop as `check_whole_warps` does.
+
+    They are found once for each mask, as these come again and again.
+    """
+    active = lanes.active(mask)
+    found = lanes.warps.get(id(active))
+    if found is None:
+        check_whole_warps(lanes, mask, instruction)
+        if len(lanes.warps) >= _MASKS:
+            lanes.warps.clear()
+        found = lanes.warps[id(active)] = active, np.flatnonzero(taking_part(lanes, mask).any(axis=1))
+    return found[1]

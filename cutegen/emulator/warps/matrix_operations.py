@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 import numpy as np
 
 from cutegen.emulator.arithmetic.arrays import Array
 from cutegen.emulator.checks.poison import poison_whole, poisoned_lanes
 from cutegen.emulator.instructions.reader import InstructionReader
-from cutegen.emulator.lanes import WARP, Mask
+from cutegen.emulator.lanes import WARP, Mask, both
+from cutegen.emulator.memory.runs import PIECE, store_units
 from cutegen.emulator.operations.addresses import read_pointer
 from cutegen.emulator.operations.operands import Note, Operation, Places
 from cutegen.emulator.operations.state import Lanes
 from cutegen.emulator.ptx.model import Immediate, Instruction, Register
-from cutegen.emulator.warps.by_warp import by_thread, by_warp, check_whole_warps
+from cutegen.emulator.warps.by_warp import by_thread, by_warp, check_whole_warps, registers_by_warp, whole_warps
 from cutegen.emulator.warps.tensor_cores import Mma, compile_matrix_copy, places_a, places_b, places_c
 
 
@@ -82,40 +84,58 @@ def matrix_copy_operation(instruction: Instruction, slots: Mapping[str, int], pl
     offset, rows = pointed.offset, 8 * copy.count
     note("shared", 2)
 
-    def copy_matrices(lanes: Lanes, mask: Mask) -> None:
+    def leading(lanes: Lanes, mask: Mask) -> Mask:
+        """The lanes of the mask that give an address."""
+        return lanes.active(mask) if rows == WARP else both(lanes.active(mask), _first(lanes.shape[0], rows))
+
+    def load_matrices(lanes: Lanes, mask: Mask) -> None:
         where = pointed.known_base(lanes, mask, instruction)
         check_whole_warps(lanes, mask, instruction)
-        leading = (np.arange(lanes.shape[0]) % WARP < rows)[:, None]
-        active = lanes.active(mask)
-        leading = leading if active is None else leading & active
-        if load:
-            values, bad = lanes.shared.load(where, offset, 2, 8, leading, instruction)
-            found = copy.fragment(_rows(lanes, values, rows))
-            none = np.zeros((1, 1), np.uint16)
-            marks = [none if b is None else poison_whole(poisoned_lanes(b), 16) for b in bad]
-            poison: Array | None = None
-            if any(b is not None for b in bad):
-                poison = copy.fragment(_rows(lanes, marks, rows))
-            for i, register in enumerate(copy.registers):
-                if register.width:
-                    lost = None if poison is None else by_thread(lanes, np.asarray(poison)[..., i])
-                    lanes.put(slots[register.name], by_thread(lanes, found[..., i]), mask, lost)
-            return
-        parts = copy.rows(_fragment(lanes, copy.registers, slots))
-        known = np.zeros((), np.uint32)
-        poison_in = [by_warp(lanes, lanes.poison.get(slots[r.name], known)) for r in copy.registers]
-        marks_in = copy.rows(np.stack(poison_in, axis=-1))  # of each half by itself
-        padded = np.zeros((parts.shape[0], WARP, 8), np.uint16)
-        padded[:, :rows] = parts
-        marked = np.zeros_like(padded)
-        marked[:, :rows] = marks_in
-        values = [by_thread(lanes, padded[..., i]) for i in range(8)]
-        masks = (
-            [by_thread(lanes, poison_whole(marked[..., i] != 0, 16)) for i in range(8)] if lanes.poison else [None] * 8
-        )
-        lanes.shared.store(where, offset, 2, values, masks, leading, instruction)
+        values, bad = lanes.shared.load(where, offset, 2, 8, leading(lanes, mask), instruction)
+        found = copy.fragment(_rows(lanes, values, rows))
+        none = np.zeros((1, 1), np.uint16)
+        marks = [none if b is None else poison_whole(poisoned_lanes(b), 16) for b in bad]
+        poison: Array | None = None
+        if any(b is not None for b in bad):
+            poison = copy.fragment(_rows(lanes, marks, rows))
+        for i, register in enumerate(copy.registers):
+            if register.width:
+                lost = None if poison is None else by_thread(lanes, np.asarray(poison)[..., i])
+                lanes.put(slots[register.name], by_thread(lanes, found[..., i]), mask, lost)
 
-    return copy_matrices
+    def store_matrices(lanes: Lanes, mask: Mask) -> None:
+        where = pointed.known_base(lanes, mask, instruction)
+        warps, memory = whole_warps(lanes, mask, instruction), lanes.shared
+        access = memory.access(where, offset, PIECE, leading(lanes, mask), instruction)
+        memory.check_free(access, "writes")
+        memory.log.write(access)
+        stored = [slots[register.name] for register in copy.registers]
+        lost = None
+        if not lanes.clean(stored, lanes.active(mask)):
+            lost = marks_of(lanes, stored)
+            for j in range(access.count):
+                memory.keep_origins(access, j, by_thread(lanes, lost[..., j]))
+            lost = lost[warps, :rows]
+        first = by_warp(lanes, access.rows)[warps, :rows, None] + np.arange(access.count)
+        columns = np.broadcast_to((warps % lanes.shape[1])[:, None, None], first.shape)
+        units = copy.rows(registers_by_warp(lanes, stored)[:, warps].transpose(1, 2, 0)).view(memory.data.dtype)
+        store_units(memory, first, columns, units, lost)
+
+    def marks_of(lanes: Lanes, stored: Sequence[int]) -> Array:
+        """Which units that are stored mean nothing, shape (warps, 32, units of a row)."""
+        known = np.zeros((), np.uint32)
+        poison = np.stack([by_warp(lanes, lanes.poison.get(slot, known)) for slot in stored], axis=-1)
+        halves = np.zeros((poison.shape[0], WARP, PIECE // 2), np.bool_)
+        halves[:, :rows] = copy.rows(poison) != 0
+        return halves.repeat(2 // lanes.shared.unit, axis=-1)
+
+    return load_matrices if load else store_matrices
+
+
+@lru_cache(maxsize=64)
+def _first(threads: int, rows: int) -> Array:
+    """The mask of the first lanes of each warp, shape (threads, 1)."""
+    return (np.arange(threads) % WARP < rows)[:, None]
 
 
 def _rows(lanes: Lanes, values: Sequence[Array], rows: int) -> Array:

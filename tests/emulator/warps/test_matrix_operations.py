@@ -122,3 +122,38 @@ def test_stmatrix_spreads_the_poison_of_each_half_by_itself() -> None:
     assert np.array_equal(result[even], (4 * (lanes % 8) + lanes % 8 // 2)[even])
     found = fault(kernel(HALVES.replace("WHICH", "1"), 1, shared=128), bound)
     assert (found.kind, found.thread) == ("never-written", (1, 0, 0))
+
+
+SOME_WARPS = """
+mov.b32 %r2, smem;
+mad.lo.u32 %r3, %r0, 16, %r2;
+mad.lo.u32 %r5, %r1, 1024, %r0;
+add.s32 %r6, %r5, 10000;
+add.s32 %r7, %r5, 20000;
+add.s32 %r8, %r5, 30000;
+setp.lt.u32 %p1, %r0, 32;
+@%p1 bra PAST;
+stmatrix.sync.aligned.m8n8.x4.shared.b16 [%r3], {%r5, %r6, %r7, %r8};
+PAST:
+bar.sync 0;
+mad.lo.u32 %r9, %r1, 1024, 0;
+mad.lo.u32 %r9, %r0, 16, %r9;
+cvt.u64.u32 %rd10, %r9;
+add.s64 %rd11, %rd0, %rd10;
+ld.shared.u8 %rs1, [%r3];
+st.global.u8 [%rd11], %rs1;
+ld.shared.v4.b32 {%r10, %r11, %r12, %r13}, [%r3];
+st.global.v4.b32 [%rd11], {%r10, %r11, %r12, %r13};
+"""
+
+
+def test_stmatrix_of_one_warp_of_each_block() -> None:
+    """In units of bytes, which other instructions need. What the other warp's places hold nobody has written."""
+    found = np.zeros((3, 64, 4), np.uint32)
+    text = kernel(SOME_WARPS, 1, shared=1024, threads=64)
+    stop = fault(text, tensors((found, "out")), grid=3, block=64)
+    assert (stop.kind, stop.thread) == ("never-written", (0, 0, 0))
+    spared = text.replace("ld.shared.u8", "@%p1 bra END;\nld.shared.u8").replace("ret;", "END:\nret;")
+    go(spared, tensors((found, "inout")), grid=3, block=64).check()
+    block, row, word = np.ogrid[:3, :32, :4]
+    assert np.array_equal(found[:, 32:], block * 1024 + 32 + row % 8 * 4 + word + row // 8 * 10000)
