@@ -15,7 +15,7 @@ class PendingReads:
 
     def __init__(self, size: int) -> None:
         self.count: Array = np.zeros(size, np.int32)
-        self._line = np.zeros(size, np.int32)
+        self.lines: Array = np.zeros(size, np.int32)
 
     def begin(self, units: Array | slice, line: int, distinct: bool = False) -> None:
         """Notes that copies at that PTX line read the units from now on, which may be known to be `distinct`."""
@@ -23,12 +23,12 @@ class PendingReads:
             self.count[units] += 1
         else:
             np.add.at(self.count, units, 1)
-        self._line[units] = line
+        self.lines[units] = line
 
     def begin_several(self, units: Array, line: int, times: Array) -> None:
         """Notes that at that PTX line so many copies as `times` says read each of the units from now on."""
         np.add.at(self.count, units, times)
-        self._line[units] = line
+        self.lines[units] = line
 
     def end(self, units: Array | slice, distinct: bool = False) -> None:
         """Notes that copies which have begun to read the units have arrived."""
@@ -43,7 +43,7 @@ class PendingReads:
 
     def line(self, unit: int) -> int:
         """The PTX line of the last copy that began to read the unit."""
-        return int(self._line[unit])
+        return int(self.lines[unit])
 
 
 class AgentReads:
@@ -52,13 +52,16 @@ class AgentReads:
     def __init__(self, size: int) -> None:
         self.agents: Array = np.zeros(0, np.int64)
         self.times: Array = np.zeros((0, size), np.int32)
+        self._rows: dict[int, int] = {}
 
-    def note(self, agent: int, units: Array, now: int) -> None:
-        """Notes that an agent has read some units until now."""
-        if agent not in self.agents:
+    def row(self, agent: int) -> int:
+        """The number of an agent's row."""
+        found = self._rows.get(agent)
+        if found is None:
+            found = self._rows[agent] = len(self.agents)
             self.agents = np.append(self.agents, agent)
             self.times = with_rows(self.times, 1)
-        self.times[int((self.agents == agent).argmax()), units] = now
+        return found
 
 
 @dataclass(frozen=True)

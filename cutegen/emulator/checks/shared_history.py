@@ -15,9 +15,10 @@ from cutegen.emulator.arithmetic.arrays import Array, with_rows
 from cutegen.emulator.checks.clocks import ALWAYS, Clocks, whole
 from cutegen.emulator.checks.core_accesses import CoreAccesses, Given
 from cutegen.emulator.checks.faults import Stop, Witness
+from cutegen.emulator.checks.product_readings import ProductReadings
 from cutegen.emulator.checks.reads_in_flight import AgentReads, PendingReads
 from cutegen.emulator.checks.shared_races import SharedAccess
-from cutegen.emulator.checks.touches import GatheredReads, Touches, overlap
+from cutegen.emulator.checks.touches import Touches, overlap
 from cutegen.emulator.lanes import WARP, Mask, spread
 from cutegen.emulator.native.library import AccessResult, Noted, core
 from cutegen.emulator.ptx.model import Instruction
@@ -45,6 +46,9 @@ class SharedHistory:
         self._row_of: Array = np.full(clocks.members // WARP, _NOBODY, np.int64)
         self._who: Array = np.zeros((0, units), np.uint32)
         self._when: Array = np.zeros((0, units), np.int32)
+        self.products = ProductReadings(
+            clocks, self._writer, self._written, self._lines[1], self._gathered, self._pending
+        )
         self._known: tuple[SharedAccess, Touches] | None = None  # the last access unit by unit
         found = core()
         self._core = None if found is None else CoreAccesses(found, clocks, self._own, units)
@@ -172,41 +176,6 @@ class SharedHistory:
         """Raises Stop unless units may be read by an asynchronous operation now, in the async proxy."""
         self._check_writer(instruction, touches, "reads")
         self.check_fence(instruction, touches)
-
-    def surely_ordered(self, reads: GatheredReads) -> bool:
-        """Whether all threads of warps know of all writes of what these gather, and of fences after those by threads.
-
-        Where not all of them do, `check_gather` tells whether those do that must.
-        """
-        clocks, members = self.clocks, self.clocks.members
-        writer, times = self._writer.take(reads.cells), self._written.take(reads.cells)
-        start = members if writer.min() >= members else 0
-        if writer.min() < 0:
-            return False
-
-        def after(least: Array, some: Array | slice) -> bool:
-            """Whether that is after the writes of some of the cells."""
-            known = reads.least(least)
-            at = reads.of_cell[some] * known.shape[1] + (writer[some] - start)
-            return bool((known.reshape(-1).take(at) > times[some]).all())
-
-        if not after(clocks.least_known(reads.clusters, reads.first, start), slice(None)):
-            return False
-        if start:
-            return True
-        covered = clocks.least_covered(reads.clusters, reads.first)
-        return covered is not None and after(covered, writer < members)
-
-    def begin_product(self, instruction: Instruction, reads: GatheredReads) -> None:
-        """Notes that warps gather units from now on, which was looked at."""
-        self._pending().begin_several(reads.cells, instruction.line, reads.times)
-
-    def end_product(self, instruction: Instruction, reads: GatheredReads, number: int, agent: int) -> None:
-        """Notes that a warp, with its number among those that gather, has read its units until now by an agent."""
-        cells, distinct = reads.of_warp(number)
-        self._pending().end(cells, distinct)
-        self._gathered.note(agent, cells, self.clocks.now)
-        self._lines[1][cells] = instruction.line
 
     def _pending(self) -> PendingReads:
         """What asynchronous operations still read."""

@@ -46,6 +46,14 @@ class GatheredReads(Protocol):
         """The units of all matrices over all blocks."""
 
     @property
+    def starts(self) -> Array:
+        """Where the cells of each matrix start, and the last ones end."""
+
+    @property
+    def matrices(self) -> Array:
+        """The numbers of the two matrices that each warp reads, shape (warps, 2)."""
+
+    @property
     def of_cell(self) -> Array:
         """The number of the matrix of each of the cells."""
 

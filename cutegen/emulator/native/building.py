@@ -30,6 +30,7 @@ SOURCES = (
     "functions.h",
     "global_accesses.h",
     "operations.h",
+    "products.h",
     "shared_loads.h",
 )
 COMPILER_VARIABLE = "CC"

@@ -220,6 +220,7 @@ int run(const s64 *plan, const char *inputs, const char *outputs, s64 threads, s
 
 #include "accesses.h"
 #include "agents.h"
+#include "products.h"
 #include "first_writes.h"
 #include "global_accesses.h"
 #include "shared_loads.h"

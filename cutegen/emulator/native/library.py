@@ -59,6 +59,9 @@ Noted = Literal[
     "note_arrivals",
     "load_global",
     "store_global",
+    "begin_product",
+    "end_product",
+    "accumulate",
 ]
 _ACCESSES: tuple[Noted, ...] = get_args(Noted)
 

@@ -19,12 +19,17 @@ WARPS = 4
 """Of a warpgroup; the number of its first warp is a multiple of it."""
 
 
+HaveRead = Callable[[Sequence[int]], None]
+"""Is told the numbers of those of the warps that started a product together whose reads of shared memory have ended."""
+
+
 @dataclass
 class Product:
-    """A product of one warp: the slots of its accumulators, and what ends its reads of shared memory, until it has."""
+    """A product of one warp: the slots of its accumulators, and what ends its reads, with its number, until it has."""
 
     slots: tuple[int, ...]
-    has_read: Callable[[], None] | None
+    have_read: HaveRead | None
+    number: int
 
 
 @dataclass
@@ -67,6 +72,10 @@ class ProductGroups:
         self.held = np.concatenate([self.held, np.zeros_like(now)])
         self.flying = np.concatenate([self.flying, np.zeros(now.shape[:2], np.int32)])
 
+    def has(self, slots: tuple[int, ...]) -> bool:
+        """Whether accumulators have been made of all of the slots."""
+        return slots in self._rows or set(slots) <= set(self.slots)
+
     def rows(self, slots: tuple[int, ...]) -> Array:
         """The rows of the accumulators in some slots, shape (slots, 1)."""
         if slots not in self._rows:
@@ -78,11 +87,11 @@ class ProductGroups:
         """Whether some product has not been waited for."""
         return bool(self.flying.any())
 
-    def begin(self, warps: Array, slots: tuple[int, ...], reads: Sequence[Callable[[], None]]) -> None:
-        """Adds a product of each of some warps to its open group; `reads` has an entry for each."""
+    def begin(self, warps: Array, slots: tuple[int, ...], have_read: HaveRead) -> None:
+        """Adds a product of each of some warps to its open group."""
         self.flying[self.rows(slots), warps] += 1
-        for warp, has_read in zip(warps.tolist(), reads, strict=True):
-            self._of(warp).groups[-1].append(Product(slots, has_read))
+        for number, warp in enumerate(warps.tolist()):
+            self._of(warp).groups[-1].append(Product(slots, have_read, number))
 
     def commit(self, warps: Iterable[int]) -> None:
         """Closes the open groups of warps."""
@@ -112,16 +121,19 @@ class ProductGroups:
         flight writes these any more.
         """
         ended: Counter[tuple[int, tuple[int, ...]]] = Counter()
+        have_read: dict[int, tuple[HaveRead, list[int]]] = {}
         for warp in warps:
             own = self._of(warp)
             until = max(own.done, own.committed - left)
             for other in self.siblings(warp):
                 for product in (p for group in self._of(other).groups[own.done : until] for p in group):
-                    if product.has_read is not None:
-                        product.has_read()
-                        product.has_read = None
+                    if product.have_read is not None:
+                        have_read.setdefault(id(product.have_read), (product.have_read, []))[1].append(product.number)
+                        product.have_read = None
             ended.update((warp, product.slots) for group in own.groups[own.done : until] for product in group)
             own.done = until
+        for tell, numbers in have_read.values():
+            tell(numbers)
         alike: dict[tuple[int, tuple[int, ...]], list[int]] = {}
         for (warp, slots), number in ended.items():
             alike.setdefault((number, slots), []).append(warp)

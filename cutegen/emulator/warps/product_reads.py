@@ -6,17 +6,19 @@ again: what follows from the places alone is found once.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from cutegen.emulator.arithmetic.arrays import Array
+from cutegen.emulator.checks.shared_history import SharedHistory
 from cutegen.emulator.lanes import WARP
 from cutegen.emulator.memory.runs import PIECE
 from cutegen.emulator.memory.shared_memory import SharedMemory
 from cutegen.emulator.operations.state import Lanes
+from cutegen.emulator.ptx.model import Instruction
 from cutegen.emulator.warps.shared_matrices import Places
 
 _ELEMENTS: dict[int, type[np.unsignedinteger[Any]]] = {1: np.uint8, 2: np.uint16, 4: np.uint32}
@@ -29,8 +31,9 @@ class ProductReads:
 
     `cells` are the units over all blocks that these have, `of_cell` the number of the matrix of each and `times` how
     many warps read it. `where` has for A and for B the elements of each matrix, by their numbers in the units' bytes,
-    and `matrix` which of these each warp reads. `spans` are the cells of each matrix, and `inside` is False where some
-    lie beyond the memory's end. `clusters` and `first` are the cluster and the first member of each warp.
+    and `matrix` which of these each warp reads; `matrices` has both by their numbers in the list, shape (warps, 2). The
+    cells of each matrix begin at one of the `starts` and end before the next. `inside` is False where some lie beyond
+    the memory's end. `clusters` and `first` are the cluster and the first member of each warp.
     """
 
     cells: Array
@@ -38,60 +41,68 @@ class ProductReads:
     times: Array
     where: tuple[Array, Array]
     matrix: tuple[Array, Array]
-    spans: Sequence[slice]
+    matrices: Array
+    starts: Array
     inside: bool
     clusters: Array
     first: Array
     element: type[np.unsignedinteger[Any]]
     _of_warp: dict[int, tuple[Array, bool]] = field(default_factory=dict)
 
-    def found(self, memory: SharedMemory) -> Array | None:
-        """The bits of all elements in the units, one after the other; None where not all of these hold data."""
-        if memory.flags.reshape(-1).take(self.cells).any():
-            return None
+    def elements(self, log: SharedHistory, memory: SharedMemory, instruction: Instruction) -> Array | None:
+        """The bits of all elements in the units, one after the other, which count as being read from now on.
+
+        None where not all of these hold data, or one may be written still.
+        """
+        flags, data = memory.flags.reshape(-1), memory.data.reshape(-1)
+        found = log.products.take(instruction, self, flags, data) if self.inside else None
+        if found is None:
+            if not self.inside or flags.take(self.cells).any() or not log.products.surely_ordered(self):
+                return None
+            found = self.begun(log, memory, instruction)
+        return found.view(self.element)
+
+    def begun(self, log: SharedHistory, memory: SharedMemory, instruction: Instruction) -> Array:
+        """The same where that was looked at."""
+        log.products.begin(instruction, self)
         return memory.data.reshape(-1).take(self.cells).view(self.element)
 
     def least(self, known: Array) -> Array:
         """The least of what the warps that read it know, a row for each matrix, from a row for each warp."""
-        found = np.full((len(self.spans), known.shape[1]), np.iinfo(known.dtype).max, known.dtype)
-        behind = len(self.where[0])
-        for numbers in (self.matrix[0], self.matrix[1] + behind):
+        found = np.full((len(self.starts) - 1, known.shape[1]), np.iinfo(known.dtype).max, known.dtype)
+        for numbers in self.matrices.T:
             np.minimum.at(found, numbers, known)
         return found
 
     def of_warp(self, number: int) -> tuple[Array, bool]:
         """The cells that a warp reads, and whether they are all different ones."""
         if number not in self._of_warp:
-            a, b = int(self.matrix[0][number]), int(self.matrix[1][number]) + len(self.where[0])
-            one, other = self.cells[self.spans[a]], self.cells[self.spans[b]]
+            one, other = (self.cells[self.starts[i] : self.starts[i + 1]] for i in self.matrices[number].tolist())
             apart = int(one.max()) < int(other.min()) or int(other.max()) < int(one.min())
             cells = np.concatenate([one, other])
             self._of_warp[number] = cells, apart or len(np.unique(cells)) == len(cells)
         return self._of_warp[number]
 
 
-_kept: dict[object, tuple[ProductReads, Sequence[Sequence[Places]]]] = {}
+_kept: dict[object, ProductReads] = {}
 
 
-def product_reads(lanes: Lanes, warps: Array, places: Sequence[Sequence[Places]], itemsize: int) -> ProductReads:
-    """The reads of warps, of which `places` has where each one's part of A lies, and each one's B."""
+def product_reads(
+    lanes: Lanes, warps: Array, of: tuple[object, ...], find: Callable[[], Sequence[Sequence[Places]]], itemsize: int
+) -> ProductReads:
+    """The reads of warps, of which `find` has where each one's part of A lies, and each one's B.
+
+    That is the same for all that is equal in `of`, which is kept.
+    """
     memory, team = lanes.shared, lanes.team
-    key = (
-        itemsize,
-        lanes.shape,
-        team.size,
-        memory.size,
-        memory.unit,
-        warps.tobytes(),
-        *(tuple(map(id, s)) for s in places),
-    )
+    key = of, itemsize, lanes.shape, team.size, memory.size, memory.unit, warps.tobytes()
     if key in _kept:
-        return _kept[key][0]
-    made = _product_reads(lanes, warps, places, itemsize)
+        return _kept[key]
+    made = _product_reads(lanes, warps, find(), itemsize)
     if len(made.cells) <= _LARGEST:
         if len(_kept) >= _KEPT:
             del _kept[next(iter(_kept))]
-        _kept[key] = made, places  # which must stay, as the key has what they are known by
+        _kept[key] = made
     return made
 
 
@@ -118,7 +129,6 @@ def _product_reads(lanes: Lanes, warps: Array, places: Sequence[Sequence[Places]
             start += len(one.pieces) * PIECE
             times.append(1)
     lengths = [len(some) for some in cells]
-    ends = np.cumsum(lengths).tolist()
     first, column = warps // blocks * WARP, warps % blocks
     return ProductReads(
         np.concatenate(cells),
@@ -126,7 +136,8 @@ def _product_reads(lanes: Lanes, warps: Array, places: Sequence[Sequence[Places]
         np.repeat(np.asarray(times, np.int32), lengths),
         (np.stack(where[0]), np.stack(where[1])),
         (np.asarray(numbers[0]), np.asarray(numbers[1])),
-        [slice(end - length, end) for length, end in zip(lengths, ends, strict=True)],
+        np.stack([np.asarray(numbers[0]), np.asarray(numbers[1]) + len(where[0])], axis=1),
+        np.cumsum([0, *lengths]),
         inside,
         clocks.cluster[first, column],
         clocks.member[first, column],

@@ -34,12 +34,13 @@ from cutegen.emulator.lanes import WARP, Mask
 from cutegen.emulator.memory.runs import PIECE
 from cutegen.emulator.memory.shared_memory import TABOO
 from cutegen.emulator.memory.shared_memory import UNWRITTEN as UNWRITTEN_UNIT
+from cutegen.emulator.native.library import core
 from cutegen.emulator.operations.operands import Getter, Note, Operation, getter
 from cutegen.emulator.operations.state import Lanes
 from cutegen.emulator.ptx.model import Immediate, Instruction, Operand, Register, Vector
 from cutegen.emulator.ptx.types import TYPES
 from cutegen.emulator.synchronisation.product_groups import WARPS
-from cutegen.emulator.warps.by_warp import by_thread, by_warp, check_whole_warps, registers_by_warp, taking_part
+from cutegen.emulator.warps.by_warp import by_thread, by_warp, registers_by_warp, taking_part, whole_warps
 from cutegen.emulator.warps.product_reads import product_reads
 from cutegen.emulator.warps.product_types import KINDS, cut, widened
 from cutegen.emulator.warps.shared_matrices import Places, places_told
@@ -134,25 +135,19 @@ def _constant(reader: InstructionReader, operand: Operand) -> int:
     return operand.bits - (1 << 64) if operand.bits >> 63 else operand.bits
 
 
-def _warps(lanes: Lanes, mask: Mask, instruction: Instruction) -> Array:
-    """The numbers of the warps that execute an instruction, over all blocks. Raises Stop for a part of one."""
-    check_whole_warps(lanes, mask, instruction)
-    return np.flatnonzero(taking_part(lanes, mask).any(axis=1))
-
-
 def _lane(lanes: Lanes, warp: int) -> tuple[int, int]:
     """The first lane (thread, block) of a warp."""
     return warp // lanes.shape[1] * WARP, warp % lanes.shape[1]
 
 
 def _fence(instruction: Instruction, lanes: Lanes, mask: Mask) -> None:
-    products, warps = lanes.team.products, _warps(lanes, mask, instruction)
+    products, warps = lanes.team.products, whole_warps(lanes, mask, instruction)
     products.fenced[warps] = True
     products.seen[:, warps] = registers_by_warp(lanes, products.slots)[:, warps]
 
 
 def _commit(instruction: Instruction, lanes: Lanes, mask: Mask) -> None:
-    lanes.team.products.commit(_warps(lanes, mask, instruction).tolist())
+    lanes.team.products.commit(whole_warps(lanes, mask, instruction).tolist())
 
 
 @dataclass(frozen=True)
@@ -164,7 +159,7 @@ class ProductWait:
 
     def come(self, lanes: Lanes, mask: Array) -> Array:
         """The lanes that go on at once. Raises Stop for a part of a warp."""
-        _warps(lanes, mask, self.instruction)
+        whole_warps(lanes, mask, self.instruction)
         return self.open_for(lanes, mask)
 
     def open_for(self, lanes: Lanes, mask: Array) -> Array:
@@ -244,7 +239,7 @@ def _threads(lanes: Lanes, warps: Array) -> Array:
 def _multiply(form: _Form, lanes: Lanes, mask: Mask) -> None:
     """Starts the products of warps. Raises Stop for a fault."""
     instruction, products = form.instruction, lanes.team.products
-    warps = _warps(lanes, mask, instruction)
+    warps = whole_warps(lanes, mask, instruction)
     for slot in form.origins:
         lanes.get(slot)
         if slot in lanes.poison:
@@ -252,15 +247,18 @@ def _multiply(form: _Form, lanes: Lanes, mask: Mask) -> None:
     resting, now = _check_fenced(form, lanes, warps)
     found = [_of_warp(lanes, get, warps, instruction) for get in (form.a, form.b, form.keeps)]
     sides = ((found[0], WARPS * _ROWS), (found[1], form.columns))
-    places = [_places(form, lanes, warps, bits, side, size) for side, (bits, size) in enumerate(sides)]
     log = lanes.shared.log
     assert isinstance(log, SharedHistory)
-    reads = product_reads(lanes, warps, places, form.itemsize)
-    raw = None if not reads.inside else reads.found(lanes.shared)
-    if raw is None or not log.surely_ordered(reads):
-        _check_reads(form, lanes, warps, places)
-        raw = reads.found(lanes.shared) if raw is None else raw
-    assert raw is not None
+
+    def places() -> list[list[Places]]:
+        return [_places(form, lanes, warps, bits, side, size) for side, (bits, size) in enumerate(sides)]
+
+    shape = form.columns, form.depth, form.transposed
+    reads = product_reads(lanes, warps, (shape, *(bits.tobytes() for bits, _ in sides)), places, form.itemsize)
+    raw = reads.elements(log, lanes.shared, instruction)
+    if raw is None:
+        _check_reads(form, lanes, warps, places())
+        raw = reads.begun(log, lanes.shared, instruction)
     sums = np.empty((len(warps), _ROWS, form.columns))
     rows = widened(raw[reads.where[0]], form.kinds[0])
     for number, columns in enumerate(widened(raw[reads.where[1]], form.kinds[1])):
@@ -268,11 +266,9 @@ def _multiply(form: _Form, lanes: Lanes, mask: Mask) -> None:
         sums[those] = (rows[reads.matrix[0][those]].reshape(-1, form.depth) @ columns.T).reshape(
             -1, _ROWS, form.columns
         )
-    log.begin_product(instruction, reads)
     agents = [_agent(lanes, warp) for warp in warps.tolist()]
-    ends = [partial(log.end_product, instruction, reads, i, agent) for i, agent in enumerate(agents)]
-    products.begin(warps, form.slots, ends)
-    _accumulate(form, lanes, warps, sums * (form.signs[0] * form.signs[1]), found[2] != 0, resting, now)
+    products.begin(warps, form.slots, partial(log.products.end, instruction, reads, agents))
+    _accumulate(form, lanes, warps, sums, found[2] != 0, resting, now)
 
 
 def _places(form: _Form, lanes: Lanes, warps: Array, descriptors: Array, side: int, size: int) -> list[Places]:
@@ -309,7 +305,8 @@ def _check_fenced(form: _Form, lanes: Lanes, warps: Array) -> tuple[Array, Array
     if not products.fenced[warps].all():
         warp = int(warps[int(products.fenced[warps].argmin())])
         raise Stop("wgmma", "no wgmma.fence comes before the warp's first product", instruction, _lane(lanes, warp))
-    if new := [slot for slot in dict.fromkeys(form.slots) if slot not in products.slots]:
+    if not products.has(form.slots):
+        new = [slot for slot in dict.fromkeys(form.slots) if slot not in products.slots]
         products.add(new, registers_by_warp(lanes, new))
     rows = products.rows(form.slots)
     resting = products.flying[rows, warps] == 0
@@ -363,11 +360,7 @@ def _accumulate(form: _Form, lanes: Lanes, warps: Array, sums: Array, keeps: Arr
     `sums` are the products, shape (warps, 16, columns); `resting` and `now` are what `_check_fenced` found.
     """
     products = lanes.team.products
-    # Register i of lane l has row l // 4 + 8 * (i // 2 % 2) and column 8 * (i // 4) + 2 * (l % 4) + i % 2
-    by_lane = sums.reshape(len(warps), 2, 8, form.columns // 8, 4, 2).transpose(3, 1, 5, 0, 2, 4)
-    parts = by_lane.reshape(form.columns // 2, len(warps), WARP)
     rows, mask = products.rows(form.slots), _threads(lanes, warps)
-    bits = now if resting.all() else np.where(resting[:, :, None], now, products.held[rows, warps])
     read = keeps & resting
     for slot, some in zip(form.slots, read, strict=True) if read.any() else ():
         if slot in lanes.poison:
@@ -375,6 +368,22 @@ def _accumulate(form: _Form, lanes: Lanes, warps: Array, sums: Array, keeps: Arr
             if bad.any():
                 text = "wgmma adds to an accumulator that was never written"
                 raise Stop("never-written", text, form.instruction, _lane(lanes, int(warps[int(bad.argmax())])))
+    sign, found = form.signs[0] * form.signs[1], core()
+    if found is None or form.kinds[0] in F8_FORMATS:
+        products.held[rows, warps] = _added(form, sums * sign, keeps, resting, now, products.held[rows, warps])
+    else:
+        arrays = (sums, products.held, rows, warps, keeps, resting, np.ascontiguousarray(now))
+        given = np.array((len(rows), len(warps), form.columns, products.count, sign), np.int64)
+        found.accesses["accumulate"](arrays, given.ctypes.data)
+    lanes.lose([form.slots[i] for i in np.flatnonzero(resting.any(axis=1)).tolist()], mask)
+
+
+def _added(form: _Form, sums: Array, keeps: Array, resting: Array, now: Array, held: Array) -> Array:
+    """What accumulators hold with the sums added to what they are, in the registers where they rest, or else `held`."""
+    # Register i of lane l has row l // 4 + 8 * (i // 2 % 2) and column 8 * (i // 4) + 2 * (l % 4) + i % 2
+    by_lane = sums.reshape(len(sums), 2, 8, form.columns // 8, 4, 2).transpose(3, 1, 5, 0, 2, 4)
+    parts = by_lane.reshape(form.columns // 2, len(sums), WARP)
+    bits = now if resting.all() else np.where(resting[:, :, None], now, held)
     start = bits.view(np.float32).astype(np.float64)
     if not keeps.all():
         start = np.where(keeps[:, None], start, 0.0)
@@ -382,5 +391,4 @@ def _accumulate(form: _Form, lanes: Lanes, warps: Array, sums: Array, keeps: Arr
         exact = start + parts
         total = cut(exact, HOPPER_F8.bits) if form.kinds[0] in F8_FORMATS else exact.astype(np.float32)
     nan = np.isnan(total)
-    products.held[rows, warps] = np.where(nan, NAN32, total.view(np.uint32)) if nan.any() else total.view(np.uint32)
-    lanes.lose([form.slots[i] for i in np.flatnonzero(resting.any(axis=1)).tolist()], mask)
+    return np.where(nan, NAN32, total.view(np.uint32)) if nan.any() else total.view(np.uint32)

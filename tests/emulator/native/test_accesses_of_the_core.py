@@ -134,8 +134,8 @@ def test_the_core_and_numpy_keep_the_same_of_asynchronous_operations(seed: int) 
         found = []
         for history in histories:
             if what == "gather":
-                history._gathered.note(reader + step % SIZE, random.permutation(ROWS * SHAPE[1])[:0], clocks.now)
-                history._gathered.note(reader, np.arange(step % 7, ROWS * SHAPE[1], 29), clocks.now)
+                row = history._gathered.row(reader + step % SIZE)
+                history._gathered.times[row, step % 7 :: 29] = clocks.now
                 found.append("")
                 continue
             try:

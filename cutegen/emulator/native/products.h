@@ -1,0 +1,106 @@
+// Products of warpgroups: their reads of shared memory, held to what is ordered, and the sums in their accumulators.
+
+// Reads begin: which units all warps together read, matrix after matrix, and which two matrices each warp reads.
+enum {
+    READ_CELLS, STARTS, MATRICES, MEMBERS_AT, TIMES, ROWS_HELD, ROWS_KNOWN, LAST_WRITERS, LAST_WRITTEN,
+    UNIT_FLAGS, UNIT_DATA, UNITS_FOUND, READING_NOW, READING_LINES
+};
+enum { CELL_COUNT, WARP_COUNT, ROW_WIDTH, FIRST_MEMBER, THREAD_MEMBERS, UNIT_BYTES, READ_LINE };
+
+// The different numbers of the rows that the 32 threads of a warp have.
+static int different_rows(const s32 *held, s32 *rows) {
+    int count = 0;
+    for (int lane = 0; lane < 32; lane++) {
+        int known = 0;
+        for (int i = 0; i < count && !known; i++) known = rows[i] == held[lane];
+        if (!known) rows[count++] = held[lane];
+    }
+    return count;
+}
+
+// Copies what products read, and notes that they do from now on. Returns WRONG, with nothing changed, where a unit has no
+// data, was written by a thread, or not before what all threads know that read it: numpy looks at these.
+int begin_product(const char *tuple, const s64 *given) {
+    const s64 *cells = (void *)array_in(tuple, READ_CELLS)->data, *starts = (void *)array_in(tuple, STARTS)->data;
+    const s64 *matrices = (void *)array_in(tuple, MATRICES)->data, *at = (void *)array_in(tuple, MEMBERS_AT)->data;
+    const s32 *times = (void *)array_in(tuple, TIMES)->data, *held = (void *)array_in(tuple, ROWS_HELD)->data;
+    const s32 *known = (void *)array_in(tuple, ROWS_KNOWN)->data;
+    const s32 *writers = (void *)array_in(tuple, LAST_WRITERS)->data;
+    const s32 *written = (void *)array_in(tuple, LAST_WRITTEN)->data;
+    const char *flags = array_in(tuple, UNIT_FLAGS)->data, *data = array_in(tuple, UNIT_DATA)->data;
+    char *found = array_in(tuple, UNITS_FOUND)->data;
+    s32 *reading = (void *)array_in(tuple, READING_NOW)->data, *lines = (void *)array_in(tuple, READING_LINES)->data;
+    s64 count = given[CELL_COUNT], size = given[UNIT_BYTES];
+    for (s64 i = 0; i < count; i++)
+        if (flags[cells[i]] || writers[cells[i]] < given[THREAD_MEMBERS]) return WRONG;
+    for (s64 warp = 0; warp < given[WARP_COUNT]; warp++) {
+        s32 rows[32];
+        int different = different_rows(held + at[warp], rows);
+        for (int side = 0; side < 2; side++) {
+            s64 matrix = matrices[2 * warp + side];
+            for (int r = 0; r < different; r++) {
+                const s32 *row = known + rows[r] * given[ROW_WIDTH] + given[FIRST_MEMBER];
+                for (s64 i = starts[matrix]; i < starts[matrix + 1]; i++)
+                    if (row[writers[cells[i]]] <= written[cells[i]]) return WRONG;
+            }
+        }
+    }
+    for (s64 i = 0; i < count; i++) {
+        memcpy(found + i * size, data + cells[i] * size, size);
+        reading[cells[i]] += times[i];
+        lines[cells[i]] = (s32)given[READ_LINE];
+    }
+    return FINE;
+}
+
+enum { WHICH = 3, AGENT_ROWS, STILL_READING, AGENT_TIMES, LAST_READ_LINES };
+enum { HOW_MANY, UNIT_COUNT, ENDS_NOW, END_LINE };
+
+// Notes that some of the warps have read their units until now, by the agents with these rows of times.
+int end_product(const char *tuple, const s64 *given) {
+    const s64 *cells = (void *)array_in(tuple, READ_CELLS)->data, *starts = (void *)array_in(tuple, STARTS)->data;
+    const s64 *matrices = (void *)array_in(tuple, MATRICES)->data, *which = (void *)array_in(tuple, WHICH)->data;
+    const s64 *agents = (void *)array_in(tuple, AGENT_ROWS)->data;
+    s32 *reading = (void *)array_in(tuple, STILL_READING)->data, *times = (void *)array_in(tuple, AGENT_TIMES)->data;
+    s32 *lines = (void *)array_in(tuple, LAST_READ_LINES)->data;
+    for (s64 w = 0; w < given[HOW_MANY]; w++)
+        for (int side = 0; side < 2; side++) {
+            s64 matrix = matrices[2 * which[w] + side];
+            for (s64 i = starts[matrix]; i < starts[matrix + 1]; i++) {
+                reading[cells[i]] -= 1;
+                times[agents[w] * given[UNIT_COUNT] + cells[i]] = (s32)given[ENDS_NOW];
+                lines[cells[i]] = (s32)given[END_LINE];
+            }
+        }
+    return FINE;
+}
+
+enum { SUMS, ACCUMULATORS, SLOT_ROWS, WARP_NUMBERS, KEEPS, RESTING, REGISTERS };
+enum { SLOTS, WARPS_HERE, COLUMN_COUNT, ALL_WARPS, SIGN };
+
+// Adds sums to accumulators, or starts these where a warp does not keep them. Where they rest, they are in registers.
+// Register i of lane l has row l / 4 + 8 * (i / 2 % 2) and column 8 * (i / 4) + 2 * (l % 4) + i % 2 of a warp's sums.
+int accumulate(const char *tuple, const s64 *given) {
+    const double *sums = (void *)array_in(tuple, SUMS)->data;
+    u32 *held = (void *)array_in(tuple, ACCUMULATORS)->data;
+    const u32 *registers = (void *)array_in(tuple, REGISTERS)->data;
+    const s64 *rows = (void *)array_in(tuple, SLOT_ROWS)->data, *warps = (void *)array_in(tuple, WARP_NUMBERS)->data;
+    const char *keeps = array_in(tuple, KEEPS)->data, *resting = array_in(tuple, RESTING)->data;
+    s64 columns = given[COLUMN_COUNT], here = given[WARPS_HERE];
+    double sign = (double)given[SIGN];
+    for (s64 w = 0; w < here; w++)
+        for (s64 i = 0; i < given[SLOTS]; i++) {
+            const double *from = sums + (w * 16 + i / 2 % 2 * 8) * columns + i / 4 * 8 + i % 2;
+            u32 *to = held + (rows[i] * given[ALL_WARPS] + warps[w]) * 32;
+            const u32 *before = resting[i * here + w] ? registers + (i * here + w) * 32 : to;
+            for (s64 lane = 0; lane < 32; lane++) {
+                float start = 0;
+                if (keeps[w]) memcpy(&start, before + lane, 4);
+                float total = (float)((double)start + sign * from[lane / 4 * columns + lane % 4 * 2]);
+                u32 bits;
+                memcpy(&bits, &total, 4);
+                to[lane] = total == total ? bits : 0x7fffffff;
+            }
+        }
+    return FINE;
+}
