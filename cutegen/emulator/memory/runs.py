@@ -12,7 +12,7 @@ from cutegen.emulator.checks.clocks import whole
 from cutegen.emulator.checks.reads_in_flight import Flight
 from cutegen.emulator.checks.shared_races import SharedAccess
 from cutegen.emulator.checks.touches import Touches
-from cutegen.emulator.lanes import spread
+from cutegen.emulator.lanes import spread, value_at
 from cutegen.emulator.memory.arenas import GAP, UNWRITTEN, Arena
 from cutegen.emulator.memory.global_access import GlobalAccess, group_of
 from cutegen.emulator.memory.shared_memory import TABOO, SharedMemory
@@ -222,9 +222,8 @@ def store_units(memory: SharedMemory, rows: Array, columns: Array, values: Array
 
 def _place(memory: SharedMemory, access: SharedAccess) -> tuple[slice, int]:
     """The rows of the units of an access of one lane, and the number of the block that has them."""
-    mask = access.mask
-    assert mask is not None
-    lanes = spread(mask, memory.shape)
-    own = np.arange(memory.shape[1])[None, :] if access.columns is None else access.columns
-    row = int(spread(access.rows, memory.shape)[lanes][0])
-    return slice(row, row + access.count), int(spread(own, memory.shape)[lanes][0])
+    assert access.mask is not None
+    thread, block = divmod(int(spread(access.mask, memory.shape).argmax()), memory.shape[1])
+    row = value_at(access.rows, (thread, block), memory.shape)
+    column = block if access.columns is None else value_at(access.columns, (thread, block), memory.shape)
+    return slice(row, row + access.count), column

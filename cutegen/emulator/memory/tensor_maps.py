@@ -9,6 +9,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 from functools import lru_cache
+from math import prod
 
 import numpy as np
 
@@ -48,7 +49,7 @@ class TensorMap:
     @property
     def bytes(self) -> int:
         """Of a box, all of which count, those beyond the tensor's ends too."""
-        return int(np.prod(self.box)) * self.itemsize
+        return prod(self.box) * self.itemsize
 
     def size_at(self, coordinates: tuple[int, ...]) -> int:
         """Into parts of how many bytes a box at some coordinates may be cut, so that the tensor has each of them whole
@@ -104,6 +105,7 @@ def read_tensor_map(raw: bytes) -> TensorMap:
     )
 
 
+@lru_cache(maxsize=256)
 def swizzled_pieces(start: int, count: int, swizzle: int) -> Array:
     """Which of the runs of 16 bytes from a shared address on each of the `count` runs of a packed box lies in."""
     places = start + PIECE * np.arange(count, dtype=np.int64)

@@ -10,12 +10,13 @@ import numpy as np
 from cutegen.emulator.arithmetic.arrays import Array
 from cutegen.emulator.instructions.pure_op import Source
 from cutegen.emulator.instructions.reader import InstructionReader
-from cutegen.emulator.lanes import Mask
+from cutegen.emulator.lanes import Mask, value_at
 from cutegen.emulator.memory.placement import WINDOW
 from cutegen.emulator.operations.operands import Getter, Operation, Places, getter
 from cutegen.emulator.operations.state import Lanes
 from cutegen.emulator.ptx.model import Address, Immediate, Instruction, Operand, Register, Symbol
 from cutegen.emulator.ptx.types import constant_array
+from cutegen.emulator.synchronisation.bulk_groups import single
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,13 @@ class Pointer:
         if self.slot in lanes.poison:
             lanes.refuse(lanes.poison[self.slot], mask, "an address", instruction)
         return base
+
+    def known_at(self, lanes: Lanes, lane: tuple[int, int], instruction: Instruction) -> int:
+        """The address that one lane has. Raises Stop if it depends on what was never written."""
+        base = self.base(lanes)
+        if self.slot in lanes.poison:
+            lanes.refuse(lanes.poison[self.slot], single(lane, lanes.shape), "an address", instruction)
+        return value_at(base, lane, lanes.shape) + self.offset
 
 
 def read_pointer(

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from cutegen.emulator.arithmetic.arrays import Array
 from cutegen.emulator.checks.faults import Stop
 from cutegen.emulator.checks.shared_history import SharedHistory
 from cutegen.emulator.checks.shared_races import SharedAccess
@@ -80,12 +81,13 @@ def start_writes(
     uses: Uses,
     size: int,
     seen: Callable[[tuple[int, int]], None] | None = None,
-    checked: bool = False,
+    agents: Array | None = None,
 ) -> None:
     """Starts writes of `size` bytes by each lane of an access, which mbarriers count; they arrive now or later.
 
-    `seen`, if it is given, is told which lane is the first to know that they have. Raises Stop for an mbarrier that is
-    not there, and for what is not ordered before the writes, unless that is `checked`.
+    `seen`, if it is given, is told which lane is the first to know that they have. `agents` has the agent of each
+    block's mbarrier, where all of that was looked at; otherwise this raises Stop for an mbarrier that is not there, and
+    for what is not ordered before the writes.
     """
     team, log, line = lanes.team, lanes.shared.log, uses.instruction.line
     assert isinstance(log, SharedHistory)
@@ -98,7 +100,7 @@ def start_writes(
             part[uses.lanes] = chosen
             some = Uses(part, uses.offsets[chosen], uses.blocks[chosen], uses.instruction)
             here = replace(access, mask=part)
-        log.start(team.mbarriers.agents(some), here, checked)
+        log.start(team.mbarriers.agents(some) if agents is None else agents, here, agents is not None)
         for block in {*some.blocks.tolist()}:
             mine = here
             if not (some.blocks == block).all():

@@ -18,7 +18,7 @@ from cutegen.emulator.checks.faults import Stop
 from cutegen.emulator.checks.shared_history import SharedHistory
 from cutegen.emulator.checks.shared_races import SharedAccess
 from cutegen.emulator.instructions.reader import InstructionReader
-from cutegen.emulator.lanes import Mask, spread
+from cutegen.emulator.lanes import Mask
 from cutegen.emulator.memory.runs import (
     PIECE,
     Landing,
@@ -135,10 +135,10 @@ def _place(
 
 def _address(lanes: Lanes, pointer: Pointer, lane: Lane, instruction: Instruction) -> int:
     """The global address that a lane has. Raises Stop if it is misaligned."""
-    mask = single(lane, lanes.shape)
-    base = pointer.known_base(lanes, mask, instruction)
-    lanes.access.aligned(base, pointer.offset, PIECE, mask, instruction)
-    return int(spread(base, lanes.shape)[lane]) + pointer.offset
+    address = pointer.known_at(lanes, lane, instruction)
+    if address % PIECE:
+        lanes.access.aligned(pointer.base(lanes), pointer.offset, PIECE, single(lane, lanes.shape), instruction)
+    return address
 
 
 def begin_reads(lanes: Lanes, operand: SharedOperand, lane: Lane, size: int) -> tuple[SharedAccess, Array, Array]:
@@ -146,7 +146,7 @@ def begin_reads(lanes: Lanes, operand: SharedOperand, lane: Lane, size: int) -> 
 
     Raises Stop for a fault.
     """
-    access = replace(operand, size=size).access(lanes, single(lane, lanes.shape))[0]
+    access = replace(operand, size=size).access_of(lanes, lane)[0]
     log = lanes.shared.log
     assert isinstance(log, SharedHistory)
     data, lost = load_shared(lanes.shared, access)
@@ -191,8 +191,7 @@ def write_bytes(
     assert isinstance(log, SharedHistory)
     log.check_writable(access)
     log.check_fenced(access)
-    lanes.team.mbarriers.shown_agents(uses)
-    start_writes(lanes, access, uses, len(data), seen, checked=True)
+    start_writes(lanes, access, uses, len(data), seen, lanes.team.mbarriers.shown_agents(uses))
     store_shared(lanes.shared, access, data, lost)
 
 
@@ -200,9 +199,8 @@ def target_of(
     lanes: Lanes, to: SharedOperand, counter: SharedOperand, lane: Lane, size: int
 ) -> tuple[SharedAccess, Uses]:
     """Where a lane's copy writes so many bytes, and the mbarrier that counts them. Raises Stop for a fault."""
-    mask = single(lane, lanes.shape)
-    uses = counter.uses(lanes, mask)
-    return replace(to, size=size).access(lanes, mask)[0], uses
+    uses = counter.uses_of(lanes, lane)
+    return replace(to, size=size).access_of(lanes, lane)[0], uses
 
 
 def _to_global(target: Pointer, origin: SharedOperand) -> One:

@@ -13,13 +13,14 @@ from cutegen.emulator.checks.faults import Stop
 from cutegen.emulator.checks.shared_races import SharedAccess
 from cutegen.emulator.instructions.reader import InstructionReader
 from cutegen.emulator.lanes import Mask, first_lane, spread
-from cutegen.emulator.memory.placement import WINDOW
+from cutegen.emulator.memory.placement import BASE, WINDOW
 from cutegen.emulator.operations.addresses import Pointer, read_pointer
 from cutegen.emulator.operations.operands import Operation, Places, getter
 from cutegen.emulator.operations.peers import whose_memory
 from cutegen.emulator.operations.state import Lanes
 from cutegen.emulator.ptx.model import Instruction, Operand, Register
 from cutegen.emulator.ptx.types import TYPES
+from cutegen.emulator.synchronisation.bulk_groups import single
 from cutegen.emulator.synchronisation.mbarrier_uses import Uses
 from cutegen.emulator.synchronisation.mbarriers import MOST
 
@@ -63,6 +64,26 @@ class SharedOperand:
         access = lanes.shared.access(address, offset, self.size, active, self.instruction, columns, self.align)
         own = np.arange(lanes.shape[1])[None, :]
         return access, spread(own if columns is None else columns, lanes.shape)
+
+    def access_of(self, lanes: Lanes, lane: tuple[int, int]) -> tuple[SharedAccess, Array]:
+        """`access` of one lane: found without arrays of all lanes where it is in order and in the lane's own block."""
+        memory, mask = lanes.shared, single(lane, lanes.shape)
+        address = self.pointer.known_at(lanes, lane, self.instruction) - (0 if self.space else WINDOW)
+        row, unit = address - BASE, memory.unit
+        if memory.touched is not None or not 0 <= row <= memory.size - self.size or row % self.align or row % unit:
+            return self.access(lanes, mask)
+        row //= unit
+        count = self.size // unit
+        access = SharedAccess(np.full((1, 1), row), count, mask, self.instruction, row, row + count)
+        return access, np.full((1, 1), lane[1])
+
+    def uses_of(self, lanes: Lanes, lane: tuple[int, int]) -> Uses:
+        """`uses` for one lane."""
+        access, blocks = self.access_of(lanes, lane)
+        if blocks.size > 1:
+            return self.uses(lanes, single(lane, lanes.shape))
+        assert access.mask is not None
+        return Uses(access.mask, access.rows[0] * lanes.shared.unit, blocks[0], self.instruction)
 
     def uses(self, lanes: Lanes, mask: Mask) -> Uses:
         """Which mbarriers the lanes of a mask use. Raises Stop as `access` does."""

@@ -78,11 +78,14 @@ def _load(
     """Copies the box at some coordinates to places in shared memory. Raises Stop for a fault."""
     size, instruction = tensor.size_at(at), targets[0][0].instruction
     addresses, inside = tensor.places(at, size)
-    data, lost = np.zeros((len(addresses), size), np.uint8), np.zeros((len(addresses), size), np.bool_)
     landing: Landing = nothing
-    if inside.any():
-        found, bad, landing = load_places(lanes.access, addresses[inside], size, lane, instruction)
-        data[inside], lost[inside] = found.reshape(-1, size), bad.reshape(-1, size)
+    if inside.all():
+        data, lost, landing = load_places(lanes.access, addresses, size, lane, instruction)
+    else:
+        data, lost = np.zeros((len(addresses), size), np.uint8), np.zeros((len(addresses), size), np.bool_)
+        if inside.any():
+            found, bad, landing = load_places(lanes.access, addresses[inside], size, lane, instruction)
+            data[inside], lost[inside] = found.reshape(-1, size), bad.reshape(-1, size)
     start = shared_start(lanes, targets[0][0], lane)
     moved, unknown = (_swizzled(part.reshape(-1), start, tensor.swizzle) for part in (data, lost))
     left = [len(targets)]

@@ -20,7 +20,6 @@ from cutegen.emulator.operations.operands import Getter, Places, getter
 from cutegen.emulator.operations.state import Lanes
 from cutegen.emulator.ptx.model import Instruction, Operand, Register, TensorAddress
 from cutegen.emulator.ptx.types import TYPES
-from cutegen.emulator.synchronisation.bulk_groups import single
 
 BOX = 128
 """Of which multiple a box stands in shared memory, in bytes (PTX ISA 9.1, section 5.5.7)."""
@@ -79,8 +78,7 @@ def read_box(
 
 def tensor_map_of(lanes: Lanes, pointer: Pointer, lane: Lane, instruction: Instruction) -> TensorMap:
     """The tensor map that a lane points to. Raises Stop unless there is one."""
-    base = pointer.known_base(lanes, single(lane, lanes.shape), instruction)
-    start = value_at(base, lane, lanes.shape) + pointer.offset - PARAMETERS
+    start = pointer.known_at(lanes, lane, instruction) - PARAMETERS
     if start % ALIGN or not 0 <= start <= len(lanes.parameters) - BYTES:
         text = "its tensor map is not among the kernel's parameters, at a multiple of 64 bytes"
         raise Stop("tensor-map", text, instruction, lane)

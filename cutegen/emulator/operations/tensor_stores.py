@@ -51,7 +51,7 @@ def tensor_store_operation(reader: InstructionReader, rank: int, slots: Mapping[
         asked: dict[tuple[int, int], tuple[TensorMap, tuple[int, ...], int]] = {}
         for thread, block in zip(*np.nonzero(here & ~_repeated(lanes, here)), strict=True):
             lane = int(thread), int(block)
-            one = *box.at(lanes, lane), shared_start(lanes, origin.access(lanes, single(lane, lanes.shape))[0], lane)
+            one = *box.at(lanes, lane), shared_start(lanes, origin.access_of(lanes, lane)[0], lane)
             first = asked.setdefault((lane[0] // WARP, lane[1]), one)
             if first is one:
                 _store(lanes, lane, origin, *one)

@@ -10,6 +10,8 @@ from cutegen.emulator.arithmetic.arrays import Array
 from cutegen.emulator.lanes import groups_of
 from cutegen.emulator.ptx.model import Instruction
 
+_FIRST = np.zeros(1, np.int64)
+
 
 @dataclass(frozen=True)
 class Uses:
@@ -40,6 +42,8 @@ class SortedUses:
 
 def sort_uses(uses: Uses) -> SortedUses:
     """Which entries use the same mbarrier."""
+    if len(uses.offsets) == 1:
+        return SortedUses([(int(uses.blocks[0]), int(uses.offsets[0]))], _FIRST, [_FIRST])
     offsets, which = groups_of(uses.offsets)
     codes, numbers = groups_of(uses.blocks * len(offsets) + which)
     order = np.argsort(numbers.astype(np.uint16) if len(codes) < 1 << 16 else numbers, kind="stable")

@@ -14,6 +14,7 @@ import numpy as np
 
 from cutegen.emulator.arithmetic.arrays import Array
 from cutegen.emulator.lanes import WARP
+from cutegen.emulator.native.library import core
 
 WARPS = 4
 """Of a warpgroup; the number of its first warp is a multiple of it."""
@@ -51,12 +52,14 @@ class ProductGroups:
 
     `slots` are those of the registers that are accumulators, each of which has a row in what is known of them: where
     products in flight, whose number is `flying`, shape (rows, warps), write one, it holds the bits `held`, shape (rows,
-    warps, 32); `seen` is what it held at the warp's last wgmma.fence, or when a wait has put that there.
+    warps, 32); `seen` is what it held at the warp's last wgmma.fence, or when a wait has put that there. `core` is the
+    compiled core, if there is one.
     """
 
     def __init__(self, shape: tuple[int, int]) -> None:
         self.blocks = shape[1]
         self.count = -(-shape[0] // WARP) * shape[1]
+        self.core = core()
         self.slots: list[int] = []
         self.held: Array = np.zeros((0, self.count, WARP), np.uint32)
         self.seen: Array = np.zeros((0, self.count, WARP), np.uint32)

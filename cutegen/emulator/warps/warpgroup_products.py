@@ -34,7 +34,6 @@ from cutegen.emulator.lanes import WARP, Mask
 from cutegen.emulator.memory.runs import PIECE
 from cutegen.emulator.memory.shared_memory import TABOO
 from cutegen.emulator.memory.shared_memory import UNWRITTEN as UNWRITTEN_UNIT
-from cutegen.emulator.native.library import core
 from cutegen.emulator.operations.operands import Getter, Note, Operation, getter
 from cutegen.emulator.operations.state import Lanes
 from cutegen.emulator.ptx.model import Immediate, Instruction, Operand, Register, Vector
@@ -368,7 +367,7 @@ def _accumulate(form: _Form, lanes: Lanes, warps: Array, sums: Array, keeps: Arr
             if bad.any():
                 text = "wgmma adds to an accumulator that was never written"
                 raise Stop("never-written", text, form.instruction, _lane(lanes, int(warps[int(bad.argmax())])))
-    sign, found = form.signs[0] * form.signs[1], core()
+    sign, found = form.signs[0] * form.signs[1], products.core
     if found is None or form.kinds[0] in F8_FORMATS:
         products.held[rows, warps] = _added(form, sums * sign, keeps, resting, now, products.held[rows, warps])
     else:
