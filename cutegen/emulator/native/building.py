@@ -32,6 +32,7 @@ SOURCES = (
     "operations.h",
     "products.h",
     "shared_loads.h",
+    "shuffles.h",
 )
 COMPILER_VARIABLE = "CC"
 SWITCH = "CUTEGEN_NATIVE"

@@ -224,3 +224,4 @@ int run(const s64 *plan, const char *inputs, const char *outputs, s64 threads, s
 #include "first_writes.h"
 #include "global_accesses.h"
 #include "shared_loads.h"
+#include "shuffles.h"

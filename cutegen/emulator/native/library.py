@@ -62,6 +62,7 @@ Noted = Literal[
     "begin_product",
     "end_product",
     "accumulate",
+    "shuffle",
 ]
 _ACCESSES: tuple[Noted, ...] = get_args(Noted)
 

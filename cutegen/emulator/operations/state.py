@@ -20,6 +20,7 @@ from cutegen.emulator.lanes import Mask, both, first_lane
 from cutegen.emulator.memory.global_access import GlobalAccess
 from cutegen.emulator.memory.local_memory import LocalMemory
 from cutegen.emulator.memory.shared_memory import SharedMemory
+from cutegen.emulator.native.library import core
 from cutegen.emulator.ptx.model import Instruction
 from cutegen.emulator.ptx.types import STORAGE
 from cutegen.emulator.synchronisation.team import Team
@@ -42,6 +43,7 @@ class Lanes:
     `underflow` is set by numpy's arithmetic when it underflows. `products` has what several registers got in `wide` at
     once, as one array and as its parts, by their slots. `open` is the last instruction whose result PTX left open for
     the operands that it had. `origins`, where there are any, say where poison comes from; then a fault is noted there.
+    `core` is the compiled core, where it is used.
     """
 
     def __init__(
@@ -68,6 +70,7 @@ class Lanes:
         self.open: Instruction | None = None
         self.origins: Origins | None = None
         self.warps: dict[int, tuple[Mask, Array]] = {}  # by the identity of a mask, of which warps it has all lanes
+        self.core = core()
         self._team = team
         self._known: dict[tuple[tuple[int, ...], bytes], Array] = {}
         self._outside: dict[tuple[int, int], tuple[Array, Array]] = {}

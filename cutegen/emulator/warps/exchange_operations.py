@@ -17,6 +17,7 @@ from cutegen.emulator.ptx.model import Guard, Instruction, Operand, Register
 from cutegen.emulator.ptx.types import STORAGE, TYPES
 from cutegen.emulator.warps import exchanges
 from cutegen.emulator.warps.by_warp import by_thread, by_warp, check_converged, taking_part
+from cutegen.emulator.warps.core_shuffles import CoreShuffle
 
 EXCHANGES = frozenset(("shfl", "vote", "match", "redux", "elect"))
 """The opcodes of instructions by which the threads of a warp exchange values."""
@@ -62,10 +63,20 @@ def _shuffle(reader: InstructionReader, slots: Mapping[str, int]) -> Operation:
         _source(reader, o, "b32", slots) for o in (amount_operand, clamp_operand, mask_operand)
     )
 
+    by_core = CoreShuffle(kind)
+
     def shuffle(lanes: Lanes, mask: Mask) -> None:
         _check_written(lanes, (s1, s2, s3), mask, instruction)
-        check_converged(lanes, members(lanes), mask, instruction)
         bits = value(lanes)
+        if lanes.core is not None:
+            operands = bits, amount(lanes), clamp(lanes), members(lanes)
+            found = by_core.run(lanes.core, lanes, operands, lanes.poison.get(origin), mask)
+            if found is not None:
+                lanes.put(targets[0], found.moved, mask, found.lost)
+                if len(targets) > 1:
+                    lanes.put(targets[1], found.inside, mask)
+                return
+        check_converged(lanes, members(lanes), mask, instruction)
         moved, inside, source = exchanges.shuffle(
             kind, by_warp(lanes, bits), by_warp(lanes, amount(lanes)), by_warp(lanes, clamp(lanes))
         )
