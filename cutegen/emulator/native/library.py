@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import os
 import platform
 import sys
 from collections.abc import Callable
@@ -18,8 +19,17 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
+from cutegen.cache_folder import FOLDER_VARIABLE
 from cutegen.emulator.arithmetic.arrays import Array
-from cutegen.emulator.native.building import NotBuiltError, built, compile_beside, core_folder, is_off, is_there
+from cutegen.emulator.native.building import (
+    COMPILER_VARIABLE,
+    NotBuiltError,
+    built,
+    compile_beside,
+    core_folder,
+    is_off,
+    is_there,
+)
 
 FILL, REPEAT, TILE = -1, -2, -3
 """The operations that spread a value over more lanes: one for all, one for each row, one for each column."""
@@ -82,16 +92,25 @@ class Core:
     load_shared: Callable[[tuple[Any, ...], int, tuple[Any, ...], int | None], int]
 
 
+_cores: dict[tuple[object, ...], Core] = {}  # by what decides where it lies: those that were found
+
+
 def core() -> Core | None:
     """The compiled core, or None where it is turned off, or not there yet."""
     if is_off():
         return None
+    wanted = os.environ.get(COMPILER_VARIABLE), os.environ.get(FOLDER_VARIABLE), sys.dont_write_bytecode
+    if wanted in _cores:
+        return _cores[wanted]
     folder = core_folder()
     if not is_there(folder):
         compile_beside()
         return None
     found = load(folder)
-    return found if isinstance(found, Core) else None
+    if not isinstance(found, Core):
+        return None
+    _cores[wanted] = found
+    return found
 
 
 @functools.cache

@@ -33,8 +33,8 @@ class Pointer:
     def known_base(self, lanes: Lanes, mask: Mask, instruction: Instruction) -> Array:
         """The base of every lane. Raises Stop if it depends on what was never written, in a lane of the mask."""
         base = self.base(lanes)
-        if self.slot in lanes.poison:
-            lanes.refuse(lanes.poison[self.slot], mask, "an address", instruction)
+        if lanes.poison:
+            lanes.refuse_register(self.slot, mask, "an address", instruction)
         return base
 
     def known_at(self, lanes: Lanes, lane: tuple[int, int], instruction: Instruction) -> int:

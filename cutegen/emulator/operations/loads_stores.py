@@ -269,7 +269,7 @@ def store_operation(instruction: Instruction, slots: Mapping[str, int], places: 
                 memory.store(at, offset, access.size, values, poison, part, instruction, columns)
                 continue
             for bad in poison:
-                if bad is not None:
+                if bad is not None and (part is None or not lanes.beyond(bad, part)):
                     lanes.refuse(bad & bad.dtype.type(stored), part, "what is stored to global memory", instruction)
             memory.store(at, where.offset, access.size, values, part, instruction)
 

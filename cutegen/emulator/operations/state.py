@@ -172,21 +172,26 @@ class Lanes:
 
     def clean(self, slots: Sequence[int], mask: Mask) -> bool:
         """Whether no register of some slots has a poisoned bit in a lane of the mask, where None is every lane."""
+        last: Poison = None
         for slot in slots:
             poison = self.poison.get(slot)
-            if poison is not None and (mask is None or not self._beyond(poison, mask)):
+            if poison is last or poison is None:
+                continue
+            if mask is None or not self.beyond(poison, mask):
                 return False
+            last = poison
         return True
 
-    def _beyond(self, poison: Array, mask: Array) -> bool:
+    def beyond(self, poison: Array, mask: Array) -> bool:
         """Whether poison is in no lane of a mask; many registers have the same one."""
         key = id(poison), id(mask)
-        if key not in self._clean:
+        found = self._clean.get(key)
+        if found is None:
             if len(self._clean) >= _MERGED:
                 self._clean.clear()
             inside = np.count_nonzero(poisoned_lanes(poison) & mask)
-            self._clean[key] = poison, mask, not inside
-        return self._clean[key][2]
+            found = self._clean[key] = poison, mask, not inside
+        return found[2]
 
     def poison_left(self, before: Array, mask: Array, width: int) -> Poison:
         """What is left of poison once the lanes of the mask have none."""
@@ -208,8 +213,7 @@ class Lanes:
         `negated` inverts the predicate. Raises Stop if the predicate depends on what was never written.
         """
         value = self.get(slot)
-        if slot in self.poison:
-            self.refuse(self.poison[slot], mask, "a predicate", instruction)
+        self.refuse_register(slot, mask, "a predicate", instruction)
         held = np.count_nonzero(value)
         size = value.size if isinstance(value, np.ndarray) else 1
         if held == (0 if negated else size):
@@ -224,7 +228,7 @@ class Lanes:
         """The lanes of the mask in which a predicate depends on what was never written, or None if there are none."""
         if self.bits[slot] is None:
             self.get(slot)
-        if slot not in self.poison:
+        if self.clean((slot,), mask):
             return None
         lanes = both(self.active(mask), poisoned_lanes(self.poison[slot]))
         return lanes if lanes is not None and lanes.any() else None
@@ -251,6 +255,11 @@ class Lanes:
                 lost = poison_whole(mask, width)
                 made[id(before), width] = before, lost if before is None else np.where(mask, lost, before)
             self.poison[slot] = made[id(before), width][1]
+
+    def refuse_register(self, slot: int, mask: Mask, what: str, instruction: Instruction) -> None:
+        """Raises Stop if a register has a poisoned bit in a lane of the mask. `what` names it, as for `refuse`."""
+        if slot in self.poison and not self.clean((slot,), mask):
+            self.refuse(self.poison[slot], mask, what, instruction)
 
     def refuse(self, poison: Array, mask: Mask, what: str, instruction: Instruction) -> None:
         """Raises Stop if a lane of the mask has a poisoned bit. `what` names the value, for instance "a predicate"."""

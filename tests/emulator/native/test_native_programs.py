@@ -16,6 +16,7 @@ from emulator_kit import go, kernel, native_core, tensors
 
 from cutegen.cache_folder import FOLDER_VARIABLE
 from cutegen.emulator.native import building
+from cutegen.emulator.native import library as library_module
 from cutegen.emulator.native.__main__ import main
 from cutegen.emulator.native.building import COMPILER_VARIABLE, SWITCH, NotBuiltError, built
 from cutegen.emulator.native.library import core, load
@@ -100,6 +101,16 @@ def test_without_a_compiler_there_is_no_core(tmp_path: Path, monkeypatch: pytest
     assert isinstance(found, NotBuiltError) and "no C compiler" in str(found)
     assert outcome(LOOP, True, monkeypatch) == outcome(LOOP, False, monkeypatch)
     assert not (tmp_path / "cache").exists()
+
+
+def test_a_core_that_was_found_is_not_looked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = native_core()
+    monkeypatch.setenv(SWITCH, "1")
+    assert core() is found
+    monkeypatch.setattr(library_module, "is_there", lambda folder: False)
+    assert core() is found
+    monkeypatch.setenv(SWITCH, "0")
+    assert core() is None
 
 
 def test_the_command_says_whether_there_is_a_core(
