@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -16,20 +15,19 @@ from cutegen.errors import plain
 from cutegen.hostchecks import numbered_checks
 from cutegen.language.model import KernelSpec
 from cutegen.planning.plan import Plan
-from cutegen.reference.bounds import Expected, evaluate
-from cutegen.reference.masks import some
+from cutegen.reference.bounds import Expected
 from cutegen.verification.agenda import EVERYTHING, Agenda, Extent, agenda_of
 from cutegen.verification.cases import Case
 from cutegen.verification.compare import Comparison, compare, together
 from cutegen.verification.executor import CannotRun, Executor, load_module
+from cutegen.verification.given import Given, MadeAhead, give
 from cutegen.verification.lacking import NoMemory, raise_no_memory
 from cutegen.verification.orders import ORDERS
 from cutegen.verification.parts import Part, report_of
 from cutegen.verification.report import CaseReport, HostCheck, KernelReport, Status
 from cutegen.verification.returned import WrongReturn
-from cutegen.verification.scalars import scalar_values
 from cutegen.verification.sharing import Share, Whole
-from cutegen.verification.tensors import Guarded, digest, make_tensors, poisons
+from cutegen.verification.tensors import Guarded, digest, poisons
 from cutegen.verification.wishes import Data
 
 if TYPE_CHECKING:
@@ -84,19 +82,22 @@ def verify_share(
     executor: Executor,
     progress: Progress | None = None,
     share: Share | None = None,
+    ahead: MadeAhead | None = None,
 ) -> Part:
-    """Runs a share of a kernel's cases and host checks, by default all, and says what came of it.
+    """Runs a share of a kernel's cases and host checks, by default all, and says what came of it. `ahead` has what was
+    made for some of the cases before.
 
     The cases come in the agenda's order, then the checks. After a failure no process begins another one, unless the
     agenda's extent says so.
     """
-    plan, part, share = agenda.plan, Part(), share or Whole()
+    plan, part, share, ahead = agenda.plan, Part(), share or Whole(), ahead or MadeAhead()
     tell = progress or (lambda name, report: None)
     for place, number in share.of(agenda.turns):
         case = agenda.planned[number]
         tell(case.name, None)
         try:
-            result = verify_case(plan, case, module, executor, ORDERS if number in agenda.in_orders else 1)
+            orders = ORDERS if number in agenda.in_orders else 1
+            result = verify_case(plan, case, module, executor, orders, ahead.take(place))
         except NoMemory as error:
             result = CaseReport.of(case, "not run", str(error), "no memory")
         except CannotRun as error:
@@ -108,6 +109,7 @@ def verify_share(
         tell(case.name, result)
         if part.error or (result.status == "failed" and not agenda.extent.all):
             share.stop()
+    ahead.forget()
     if part.error:
         return part
     try:
@@ -126,15 +128,17 @@ def verify_share(
     return part
 
 
-def verify_case(plan: Plan, case: Case, module: ModuleType, executor: Executor, orders: int = 1) -> CaseReport:
-    """Runs one case and judges it.
+def verify_case(
+    plan: Plan, case: Case, module: ModuleType, executor: Executor, orders: int = 1, made: Given | None = None
+) -> CaseReport:
+    """Runs one case and judges it. What it is given is made here, if it is not `made`.
 
     It runs in `orders` orders of blocks and warps where the executor can. Its result is compared with the bound and the
     spec's tolerance; guards, gaps and inputs are looked at; the module's own `reference` is held to the same bound.
     Data of which the bound says nothing about an output give way to other data, where there are better ones. Raises
     CannotRun, and NoMemory where the machine has not the memory for the case.
     """
-    report = _judged(plan, case, module, executor, orders)
+    report = _judged(plan, case, module, executor, orders, made)
     if report.status == "failed" and executor.explains():
         try:
             again = _judged(plan, case, module, executor, orders)
@@ -144,17 +148,22 @@ def verify_case(plan: Plan, case: Case, module: ModuleType, executor: Executor, 
     return report
 
 
-def _judged(plan: Plan, case: Case, module: ModuleType, executor: Executor, orders: int) -> CaseReport:
+def _judged(
+    plan: Plan, case: Case, module: ModuleType, executor: Executor, orders: int, made: Given | None = None
+) -> CaseReport:
     """Runs one case and judges it, as `verify_case` does."""
     start = time.perf_counter()
     comparison: Comparison | None = None
     bits: set[str] = set()
     try:
+        made = made or give(plan, case, executor.device)
         for run in range(poisons(plan.spec)):
-            found, ran, unjudged, given = _run(plan, case, module, executor, run, orders, bits)
+            if run:
+                made = made.again(plan.spec, executor.device, run)
+            found, ran = _run(plan, made, module, executor, run, orders, bits)
             comparison = found if comparison is None or found.ratio > comparison.ratio else comparison
         report = _report(case, "passed", "", comparison)
-        report = replace(report, orders=ran, unjudged=unjudged, given=given, bits=" ".join(sorted(bits)))
+        report = replace(report, orders=ran, unjudged=made.unjudged, given=made.digest, bits=" ".join(sorted(bits)))
     except _Failure as failure:
         report = _report(case, "failed", str(failure), failure.comparison)
     except CannotRun:
@@ -166,22 +175,13 @@ def _judged(plan: Plan, case: Case, module: ModuleType, executor: Executor, orde
 
 
 def _run(
-    plan: Plan, case: Case, module: ModuleType, executor: Executor, run: int, orders: int, bits: set[str]
-) -> tuple[Comparison, int, tuple[str, ...], str]:
-    """Runs a case once: how its outputs compare, in how many orders of blocks and warps it ran, the outputs of which no
-    element can be judged, and a digest of the inputs. Adds those of what was computed to `bits`: of each target's code.
+    plan: Plan, made: Given, module: ModuleType, executor: Executor, run: int, orders: int, bits: set[str]
+) -> tuple[Comparison, int]:
+    """Runs a case once: how its outputs compare, and in how many orders of blocks and warps it ran. Adds a digest of
+    what was computed to `bits`: of each target's code.
     """
-    spec, additions = plan.spec, partial(_additions, plan, case.sizes)
-    for data in _data(case):
-        tensors = make_tensors(spec, data, executor.device, run)
-        scalars = scalar_values(spec, data)
-        views = {t.tensor.name: t.view for t in tensors}
-        expected = evaluate(spec, views, scalars, additions=additions)
-        unjudged = tuple(name for name, e in expected.items() if e.bound.numel() and not some(e.bound < float("inf")))
-        if not unjudged:
-            break
-    args: list[object] = [*views.values(), *scalars.values()]
-    given = digest(t.view for t in tensors if t.tensor.reads)
+    spec, case, tensors, expected = plan.spec, made.case, made.tensors, made.expected
+    args: list[object] = [*(t.view for t in tensors), *made.scalars.values()]
     if run == 0:
         _check_reference(spec, module, args, tensors, expected)
     comparisons: list[Comparison] = []
@@ -190,7 +190,7 @@ def _run(
         executor.synchronize()
         found, problems = [], [p for t in tensors if (p := t.problem())]
         for output in (t for t in tensors if t.tensor.name in expected):
-            comparison, problem = _judge_output(spec, output, expected[output.tensor.name], data.data)
+            comparison, problem = _judge_output(spec, output, expected[output.tensor.name], case.data)
             found.append(comparison)
             problems += [problem] if problem else []
         if problems:
@@ -207,37 +207,12 @@ def _run(
     except Exception as error:
         raise_no_memory(error, module, _bytes(plan, case, tensors))
         raise _Failure(f"the call raised {describe(error)}") from error
-    return max(comparisons, key=lambda comparison: comparison.ratio), ran, unjudged, given
+    return max(comparisons, key=lambda comparison: comparison.ratio), ran
 
 
 def _bytes(plan: Plan, case: Case, tensors: Sequence[Guarded]) -> int:
     """The memory of a call: of its tensors and of its workspaces."""
     return sum(t.buffer.nbytes for t in tensors) + sum(s.bytes(case.sizes) for s in plan.spec.family.scratch(plan))
-
-
-def _additions(plan: Plan, sizes: Mapping[str, int], modes: Sequence[str]) -> int | None:
-    """The most additions of a sum that follow each other, in whichever way a call of these sizes runs."""
-    most = 0
-    for kernel in plan.kernels:
-        for way in kernel.ways:
-            family, own = way.spec.family, dict(sizes)
-            if kernel is not plan and not kernel.spec.takes(own) or family.accepted(way.spec, own) != own:
-                continue
-            found = family.additions(way, sizes, modes)
-            if found is None:
-                return None
-            most = max(most, found)
-    return most or None
-
-
-def _data(case: Case) -> Iterator[Case]:
-    """The case, then its like with other data: of other seeds, of the other kind, and last as it is."""
-    yield case
-    for again in range(1, 4):
-        yield replace(case, seed=case.seed + 1009 * again)
-    if case.data != "special":
-        yield replace(case, data="integers" if case.data == "random" else "random")
-    yield case
 
 
 def _judge_output(spec: KernelSpec, output: Guarded, expected: Expected, data: Data) -> tuple[Comparison, str]:

@@ -82,14 +82,14 @@ class _Verifier:
                 executor.prepare(module, job.plan.spec)
 
             def share(part: Share, tell: Tell) -> Part:
-                return verify_share(agenda, module, executor, _progress(tell), part)
+                return verify_share(agenda, module, executor, _progress(tell), part, prepared.ahead)
 
             parts = verify_in_forks(share, self._tell, job.processes, job.patience)
             shared = None if parts is None else together(agenda, parts)
             if shared is None:
                 return None
             return as_json(report_of(agenda, str(job.module), executor.name, shared, time.perf_counter() - start))
-        part = verify_share(agenda, module, executor, _progress(self._tell))
+        part = verify_share(agenda, module, executor, _progress(self._tell), ahead=prepared.ahead)
         report = report_of(agenda, str(job.module), executor.name, part, time.perf_counter() - start)
         return as_json(report) if report.ok else Last(as_json(report))
 

@@ -14,7 +14,15 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("cutlass")
 
 from building_kit import StandInCompiler, StandInVerifier, good, project, units_of  # noqa: E402
-from verification_fakes import add_plan, add_spec, write_module  # noqa: E402
+from verification_fakes import (  # noqa: E402
+    ADD_TILE,
+    CpuExecutor,
+    add_plan,
+    add_spec,
+    less_spec,
+    plan_of,
+    write_module,
+)
 from workers_kit import count_workers  # noqa: E402
 
 from cutegen.building import ahead as meanwhile  # noqa: E402
@@ -24,10 +32,16 @@ from cutegen.building.build import Options, build  # noqa: E402
 from cutegen.compiling import Failed  # noqa: E402
 from cutegen.console import NoProgress  # noqa: E402
 from cutegen.project.selection import select  # noqa: E402
-from cutegen.verification import UNTIL_FAILURE, Extent, Job, from_json, runner, verify_all  # noqa: E402
+from cutegen.verification import UNTIL_FAILURE, Extent, Job, from_json, given, runner, verify_all  # noqa: E402
+from cutegen.verification import prepared as preparing  # noqa: E402
+from cutegen.verification.agenda import agenda_of  # noqa: E402
 from cutegen.verification.ahead import Ahead  # noqa: E402
+from cutegen.verification.compare import bits_of  # noqa: E402
+from cutegen.verification.executor import load_module  # noqa: E402
+from cutegen.verification.given import give  # noqa: E402
 from cutegen.verification.report import KernelReport  # noqa: E402
 from cutegen.verification.sharing import deal  # noqa: E402
+from cutegen.verification.tensors import poisons  # noqa: E402
 from cutegen.verification.worker import _Verifier  # noqa: E402
 from cutegen.workers import Going, Last  # noqa: E402
 
@@ -57,6 +71,26 @@ def loads(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     seen: list[Path] = []
     load = runner.load_module
     monkeypatch.setattr(runner, "load_module", lambda path: seen.append(path) or load(path))  # type: ignore[func-returns-value]
+    return seen
+
+
+@pytest.fixture(autouse=True)
+def core(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Has the C core be there."""
+    monkeypatch.setattr(preparing, "is_lacking", lambda folder: False)
+
+
+@pytest.fixture
+def evaluated(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The sizes of the references that are evaluated."""
+    seen: list[Any] = []
+    evaluate = given.evaluate
+
+    def noted(spec: Any, tensors: Any, *more: Any, **named: Any) -> Any:
+        seen.append({name: tuple(tensor.shape) for name, tensor in tensors.items()})
+        return evaluate(spec, tensors, *more, **named)
+
+    monkeypatch.setattr(given, "evaluate", noted)
     return seen
 
 
@@ -92,6 +126,70 @@ def test_what_was_prepared_is_used_once_and_for_its_job_only(tmp_path: Path, loa
         assert loads == [unlike.module] * (unlike is not job)
     verified(verifier, job)
     assert loads == [job.module]
+
+
+def test_references_are_evaluated_ahead_and_once(tmp_path: Path, evaluated: list[Any]) -> None:
+    job, verifier = Job(add_plan(), write_module(tmp_path, add_spec()), FAKE), _Verifier(lambda kind, data: None)
+    list(prepared(verifier, job))
+    cases = agenda_of(job.plan).turns
+    assert len(evaluated) == len(cases)
+    assert verified(verifier, job).ok and len(evaluated) == len(cases)
+    assert verified(verifier, job).ok and len(evaluated) == 2 * len(cases), "what was made ahead is used once"
+
+
+def test_an_output_that_is_run_with_two_poisons_has_one_reference(tmp_path: Path, evaluated: list[Any]) -> None:
+    plan = plan_of(less_spec(), ADD_TILE)
+    report = runner.verify_kernel(plan, write_module(tmp_path, less_spec()), CpuExecutor())
+    assert report.ok and poisons(plan.spec) == 2
+    assert len(evaluated) == len(report.cases)
+
+
+def test_what_is_made_ahead_has_a_limit_and_is_there_until_a_later_case_runs(evaluated: list[Any]) -> None:
+    agenda = agenda_of(add_plan())
+    whole = [give(agenda.plan, agenda.planned[number], "cpu").bytes for number in agenda.turns]
+    evaluated.clear()
+    most = sum(whole) // 2
+    ahead = given.MadeAhead(most)
+    assert list(ahead.make(agenda, "cpu"))
+    places = sorted(ahead._made)
+    assert 0 < len(places) == len(evaluated) < len(whole) and places[0] == 0
+    kept = sum(ahead._made[place].bytes for place in places)
+    assert kept == sum(whole[place] for place in places) < most + max(whole)
+    made = ahead._made[places[2]]
+    assert made.case == agenda.planned[agenda.turns[places[2]]]
+    assert ahead.take(places[2]) is made and sorted(ahead._made) == places[3:]
+    assert ahead.take(places[2]) is None and ahead.take(len(whole)) is None and not ahead._made
+
+
+def test_what_runs_again_runs_on_tensors_that_nothing_has_run_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agenda, module = agenda_of(add_plan()), load_module(write_module(tmp_path, add_spec()))
+    case, seen = agenda.planned[0], []
+
+    class Explaining(CpuExecutor):
+        def explains(self) -> bool:
+            return True
+
+        def run(self, module: Any, spec: Any, args: Any, *more: Any) -> Any:
+            seen.append(args[2].clone())
+            args[2].fill_(7)
+            raise ValueError("no")
+
+    report = runner.verify_case(agenda.plan, case, module, Explaining(), 1, give(agenda.plan, case, "cpu"))
+    assert report.status == "failed" and len(seen) == 2 and torch.equal(*(bits_of(x) for x in seen))
+
+
+def test_references_wait_for_the_compiler_of_the_core(
+    tmp_path: Path, evaluated: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lacking, slept = [True] * 3, []
+    monkeypatch.setattr(preparing, "is_lacking", lambda folder: bool(lacking) and lacking.pop())
+    monkeypatch.setattr(preparing.time, "sleep", slept.append)
+    job, verifier = Job(add_plan(), write_module(tmp_path, add_spec()), FAKE), _Verifier(lambda kind, data: None)
+    for _ in prepared(verifier, job):
+        assert not (lacking and evaluated)
+    assert len(slept) == 3 and evaluated
 
 
 @pytest.mark.parametrize("text", ["raise ValueError('no')", "x = 1"])

@@ -17,7 +17,7 @@ from cutegen.building.verification import why_unexecuted
 from cutegen.hostchecks import checks
 from cutegen.hostchecks.judging import Check, Host
 from cutegen.language.model import KernelSpec
-from cutegen.verification import runner
+from cutegen.verification import given
 from cutegen.verification.executor import Ran, load_module, no_judge
 from cutegen.verification.lacking import NoMemory, raise_no_memory
 from cutegen.verification.runner import verify_kernel
@@ -123,13 +123,13 @@ def test_without_memory_for_any_case_nothing_is_said_of_the_kernel(tmp_path: Pat
 
 def test_a_reference_without_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of float64, which takes several times what the tensors take."""
-    evaluate, calls = runner.evaluate, []
+    evaluate, calls = given.evaluate, []
 
     def poor(*arguments: Any, **named: Any) -> Any:
         calls.append(1)
         return _numpy() if len(calls) == 3 else evaluate(*arguments, **named)
 
-    monkeypatch.setattr(runner, "evaluate", poor)
+    monkeypatch.setattr(given, "evaluate", poor)
     report = verify_kernel(add_plan(), write_module(tmp_path, add_spec()), CpuExecutor())
     assert report.ok and [case.status for case in report.cases].count("not run") == 1
 

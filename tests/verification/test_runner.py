@@ -29,7 +29,7 @@ from cutegen.dtypes import Dtype
 from cutegen.hostchecks import names_argument
 from cutegen.language.model import KernelSpec
 from cutegen.reference.bounds import Expected, evaluate
-from cutegen.verification import CaseReport, KernelReport, as_json, derive_cases, from_json, runner
+from cutegen.verification import CaseReport, KernelReport, as_json, derive_cases, from_json, given
 from cutegen.verification.executor import CannotRun, Ran, no_judge
 from cutegen.verification.runner import verify_kernel
 from cutegen.verification.telling import in_order
@@ -161,7 +161,7 @@ def test_data_that_nothing_is_known_of_give_way_to_others(
         found = evaluate(spec, tensors, scalars, **more)
         return {n: Expected(e.value, e.bound + float("inf")) if hidden else e for n, e in found.items()}
 
-    monkeypatch.setattr(runner, "evaluate", evaluated)
+    monkeypatch.setattr(given, "evaluate", evaluated)
     report = verify(tmp_path, "add")
     assert all(case.status == "passed" for case in report.cases), report.failures
     unjudged = {case.name for case in report.cases if case.unjudged}

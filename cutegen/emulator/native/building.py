@@ -70,10 +70,14 @@ def is_there(folder: Path) -> bool:
 
 def compile_beside() -> None:
     """Has another process compile the library for later calls, if it is wanted, can be made, and is not there."""
-    folder = core_folder()
-    path = None if is_off() else _expected(folder, os.environ.get(COMPILER_VARIABLE))
-    if path is not None and not is_trusted(path) and not _failed(path).exists():
+    if is_lacking(folder := core_folder()):
         _begin(folder)
+
+
+def is_lacking(folder: Path) -> bool:
+    """Whether the library is wanted, may be made, and is not in a folder yet."""
+    path = None if is_off() else _expected(folder, os.environ.get(COMPILER_VARIABLE))
+    return path is not None and not is_trusted(path) and not _failed(path).exists()
 
 
 @functools.cache

@@ -1,0 +1,124 @@
+"""What a case is run with, and what must come of it. It depends on the spec only, so that it can be made ahead."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from cutegen.language.model import KernelSpec
+from cutegen.planning.plan import Plan
+from cutegen.reference.bounds import Expected, evaluate
+from cutegen.reference.masks import some
+from cutegen.verification.agenda import Agenda
+from cutegen.verification.cases import Case
+from cutegen.verification.scalars import scalar_values
+from cutegen.verification.tensors import Guarded, digest, make_tensors
+
+MOST = 300 << 20  # bytes that are made ahead
+_EXPECTED = 16  # bytes of a value and its bound
+
+
+@dataclass(frozen=True)
+class Given:
+    """The tensors and scalars of a case, and the outputs that are expected of these.
+
+    `case` has the data of these tensors, which may be others than those it was to have; `unjudged` has the outputs of
+    which no element can be judged all the same, and `digest` is one of the inputs.
+    """
+
+    case: Case
+    tensors: tuple[Guarded, ...]
+    scalars: Mapping[str, int | float | bool]
+    expected: Mapping[str, Expected]
+    unjudged: tuple[str, ...]
+    digest: str
+
+    @property
+    def bytes(self) -> int:
+        """The memory that it takes."""
+        tensors = [tensor for made in self.tensors for tensor in (made.buffer, made.original)]
+        expected = [tensor for e in self.expected.values() for tensor in (e.value, e.bound, e.moved)]
+        return sum(tensor.nbytes for tensor in (*tensors, *expected) if tensor is not None)
+
+    def again(self, spec: KernelSpec, device: str, run: int) -> Given:
+        """The same for another run, with tensors that nothing has run on, and another poison."""
+        return replace(self, tensors=make_tensors(spec, self.case, device, run))
+
+
+def give(plan: Plan, case: Case, device: str) -> Given:
+    """What a case is run with. Data of which the bound says nothing about an output give way to other data, where there
+    are better ones.
+    """
+    spec, additions = plan.spec, partial(_additions, plan, case.sizes)
+    for data in _data(case):
+        tensors = make_tensors(spec, data, device)
+        scalars = scalar_values(spec, data)
+        expected = evaluate(spec, {t.tensor.name: t.view for t in tensors}, scalars, additions=additions)
+        unjudged = tuple(name for name, e in expected.items() if e.bound.numel() and not some(e.bound < float("inf")))
+        if not unjudged:
+            break
+    inputs = digest(t.view for t in tensors if t.tensor.reads)
+    return Given(data, tensors, scalars, expected, unjudged, inputs)
+
+
+class MadeAhead:
+    """What was made for some of an agenda's cases before these run, by their places among its turns. Each is there
+    for one run, and once a later one has begun, no longer.
+    """
+
+    def __init__(self, most: int = MOST) -> None:
+        """Takes so many bytes at most."""
+        self._room = most
+        self._made: dict[int, Given] = {}
+
+    def make(self, agenda: Agenda, device: str) -> Iterator[None]:
+        """Makes one after another, as long as there is room. Raises what `give` raises."""
+        for place, number in enumerate(agenda.turns):
+            case = agenda.planned[number]
+            if _least(agenda.plan, case) <= self._room:
+                self._made[place] = made = give(agenda.plan, case, device)
+                self._room -= made.bytes
+                yield
+
+    def take(self, place: int) -> Given | None:
+        """What was made for the case in that place, if anything."""
+        found = self._made.get(place)
+        self._made = {later: made for later, made in self._made.items() if later > place}
+        return found
+
+    def forget(self) -> None:
+        """Drops what is left."""
+        self._made.clear()
+
+
+def _least(plan: Plan, case: Case) -> int:
+    """The least memory that what a case is given takes: of tensors without gaps, and of what is expected of these."""
+    taken = {t.name: 2 * t.dtype.bytes + _EXPECTED * t.writes for t in plan.spec.tensors}
+    return sum(taken[t.name] * math.prod(case.sizes[mode] for mode in t.shape) for t in plan.spec.tensors)
+
+
+def _additions(plan: Plan, sizes: Mapping[str, int], modes: Sequence[str]) -> int | None:
+    """The most additions of a sum that follow each other, in whichever way a call of these sizes runs."""
+    most = 0
+    for kernel in plan.kernels:
+        for way in kernel.ways:
+            family, own = way.spec.family, dict(sizes)
+            if kernel is not plan and not kernel.spec.takes(own) or family.accepted(way.spec, own) != own:
+                continue
+            found = family.additions(way, sizes, modes)
+            if found is None:
+                return None
+            most = max(most, found)
+    return most or None
+
+
+def _data(case: Case) -> Iterator[Case]:
+    """The case, then its like with other data: of other seeds, of the other kind, and last as it is."""
+    yield case
+    for again in range(1, 4):
+        yield replace(case, seed=case.seed + 1009 * again)
+    if case.data != "special":
+        yield replace(case, data="integers" if case.data == "random" else "random")
+    yield case
