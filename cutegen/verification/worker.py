@@ -10,6 +10,7 @@ from __future__ import annotations
 import gc
 import time
 import warnings
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -53,9 +54,7 @@ class _Verifier:
             self._prepared = Prepared(job)
             return Going(None, self._prepared.steps())
         found = self._verified(job)
-        gc.collect()
-        gc.freeze()  # what outlives a kernel is there for good
-        return found
+        return found if isinstance(found, Last) else Going(found, _tidied())
 
     def _verified(self, job: Job) -> Any:
         from cutegen.verification.agenda import agenda_of
@@ -92,6 +91,13 @@ class _Verifier:
         part = verify_share(agenda, module, executor, _progress(self._tell), ahead=prepared.ahead)
         report = report_of(agenda, str(job.module), executor.name, part, time.perf_counter() - start)
         return as_json(report) if report.ok else Last(as_json(report))
+
+
+def _tidied() -> Iterator[None]:
+    """Frees what a kernel has left, which nobody waits for."""
+    gc.collect()
+    gc.freeze()  # what outlives a kernel is there for good
+    yield
 
 
 def _progress(tell: Tell) -> Progress:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ from cutegen.building.build import Options, build  # noqa: E402
 from cutegen.compiling import Failed  # noqa: E402
 from cutegen.console import NoProgress  # noqa: E402
 from cutegen.project.selection import select  # noqa: E402
-from cutegen.verification import UNTIL_FAILURE, Extent, Job, from_json, given, runner, verify_all  # noqa: E402
+from cutegen.verification import UNTIL_FAILURE, Extent, Job, from_json, given, runner, verify_all, worker  # noqa: E402
 from cutegen.verification import prepared as preparing  # noqa: E402
 from cutegen.verification.agenda import agenda_of  # noqa: E402
 from cutegen.verification.ahead import Ahead  # noqa: E402
@@ -56,7 +57,8 @@ def timeless(report: KernelReport) -> KernelReport:
 
 def verified(verifier: _Verifier, job: Job) -> KernelReport:
     found = verifier.verify(job)
-    return timeless(from_json(found.result if isinstance(found, Last) else found))
+    assert isinstance(found, (Going, Last))
+    return timeless(from_json(found.result))
 
 
 def prepared(verifier: _Verifier, job: Job) -> Iterator[object]:
@@ -190,6 +192,15 @@ def test_references_wait_for_the_compiler_of_the_core(
     for _ in prepared(verifier, job):
         assert not (lacking and evaluated)
     assert len(slept) == 3 and evaluated
+
+
+def test_nobody_waits_for_the_garbage_of_a_kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[str] = []
+    for name in ("collect", "freeze"):
+        monkeypatch.setattr(worker.gc, name, partial(done.append, name))
+    found = _Verifier(lambda kind, data: None).verify(Job(add_plan(), write_module(tmp_path, add_spec()), FAKE))
+    assert isinstance(found, Going) and from_json(found.result).ok and not done
+    assert len(list(found.steps)) == 1 and done == ["collect", "freeze"]
 
 
 @pytest.mark.parametrize("text", ["raise ValueError('no')", "x = 1"])
