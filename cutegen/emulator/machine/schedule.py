@@ -57,7 +57,7 @@ class Schedule:
         self._waiting: list[_Waiting] = []
         self._ready: dict[int, Mask] = {}  # basic block -> the lanes that wait there
         self._later: list[dict[int, Mask]] = []  # parts that have not started, the next one last
-        self._steps = Steps(lanes.shape)
+        self._steps, self._all_lanes = Steps(lanes.shape), prod(lanes.shape)
         self._shares: dict[int, tuple[Array, float]] = {}
         self._either_way = EitherWay(program, lanes, limit)
         self._rounds = Rounds(program, lanes) if lanes.access.memory.alike_elsewhere else None
@@ -182,8 +182,8 @@ class Schedule:
         Raises UnlikeRounds for that where loops should have been cut short.
         """
         count = len(instructions) + 1
-        share = 1.0 if mask is None else self._share(mask)
-        self.instructions += int(count * prod(self.lanes.shape) * share)
+        done = count * self._all_lanes
+        self.instructions += done if mask is None else int(done * self._share(mask))
         late = self._steps.add(count, self.lanes.active(mask), self.limit)
         if late is not None and self._rounds is not None:
             raise UnlikeRounds("a loop takes too many rounds, which are not alike")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
 import numpy as np
 
@@ -18,6 +19,8 @@ from cutegen.emulator.native.library import CONSTANT, FILL, INPUT, LANES, OUTPUT
 THREADS, BLOCKS = 1, 2
 """What an array has an entry for each of; their sum stands for both."""
 
+_WORD = 0xFFFFFFFFFFFFFFFF
+_NONE = [[-1] * (8 - length) for length in range(9)]  # what is missing from steps of each length
 _SPREAD = {0: FILL, THREADS: REPEAT, BLOCKS: TILE}
 
 
@@ -71,7 +74,8 @@ class Planner:
             if value.slot >= 0:
                 number_of.append(self._input(next(given), sorts, sizes))
             elif value.operation < 0:
-                number_of.append(self._new(CONSTANT, value.bits, value.size, 0))
+                signed = value.bits - (_WORD + 1 if value.bits >> 63 else 0)
+                number_of.append(self._new(CONSTANT, signed, value.size, 0))
             else:
                 number_of.append(self._call(value.operation, value.size, [number_of[s] for s in value.sources]))
         self.results: list[int] = []
@@ -102,14 +106,13 @@ class Planner:
                 found.append(source)
             self.steps[sort].append([operation, sort, 0, target, *found])
         bytes_of_parts = self._keep_parts()
-        steps = [step + [-1] * (8 - len(step)) for some in self.steps for step in some]
-        text = np.array(
-            [len(self.kinds), len(steps), bytes_of_parts, LANES, *_flat(self.kinds), *_flat(steps)], np.uint64
-        )
+        steps = [step + _NONE[len(step)] for some in self.steps for step in some]
+        head = len(self.kinds), len(steps), bytes_of_parts, LANES
+        text = np.fromiter(chain(head, *self.kinds, *steps), np.int64, 4 + 4 * len(self.kinds) + 8 * len(steps))
         results: list[int | Array] = []
         for value in self.results:
             kind, argument, size = self.kinds[value][:3]
-            constant = np.asarray(argument, f"u{size}") if kind == CONSTANT else None
+            constant = np.asarray(argument & _WORD, np.uint64).astype(f"u{size}") if kind == CONSTANT else None
             results.append(argument if kind == OUTPUT else -1 - argument if constant is None else constant)
         asked = tuple((self.kinds[v][3], self.kinds[v][2]) for v in outputs)
         return Plan(text, asked, tuple(results))
@@ -157,8 +160,3 @@ class Planner:
         target = self._new(WHOLE, 0, size, sort)
         self._calls.append((operation, target, tuple(sources)))
         return target
-
-
-def _flat(rows: Sequence[Sequence[int]]) -> list[int]:
-    """The whole numbers of rows one after the other, as unsigned ones of 64 bits."""
-    return [number & 0xFFFFFFFFFFFFFFFF for row in rows for number in row]

@@ -73,6 +73,7 @@ class Lanes:
         self.core = core()
         self._team = team
         self._known: dict[tuple[tuple[int, ...], bytes], Array] = {}
+        self._same: dict[int, Array] = {}  # the same masks, by their ids
         self._outside: dict[tuple[int, int], tuple[Array, Array]] = {}
         self._left: dict[tuple[int, int], tuple[Array, Array, Poison]] = {}
         self._clean: dict[tuple[int, int], tuple[Array, Array, bool]] = {}
@@ -162,12 +163,16 @@ class Lanes:
 
     def known(self, mask: Array) -> Array:
         """The mask, as the same array for all masks that are equal, so that what is found of it is found once."""
+        if self._same.get(id(mask)) is mask:
+            return mask
         key = mask.shape, mask.tobytes()
         found = self._known.get(key)
         if found is None:
             if len(self._known) >= _MASKS:
                 self._known.clear()
+                self._same.clear()
             found = self._known[key] = mask.copy()
+            self._same[id(found)] = found
         return found
 
     def clean(self, slots: Sequence[int], mask: Mask) -> bool:
