@@ -3,9 +3,9 @@
 Importing torch and the compiler takes seconds, a fork of the process that has them milliseconds. Standard input is the
 Unix socket on which `forked.ForkServer` asks for workers: the length of a request in 4 bytes, with the descriptors of
 the worker's standard input, output and error and of the pipe on which its end is told, then the request in JSON:
-`{module, folder, environment}`. To the pipe goes a `STATUS` with the worker's process number, and at its end one with
-its return code; or one with an error number where it cannot be forked. The modules are imported before the first
-request is read; one that cannot be imported is left to the workers, which tell of it.
+`{module, folder, environment, imports}`. To the pipe goes a `STATUS` with the worker's process number, and at its end
+one with its return code; or one with an error number where it cannot be forked. A worker is forked once the modules
+that it needs, `imports`, were imported; one that cannot be imported is left to the workers, which tell of it.
 
 A process that has threads or a driver of CUDA cannot be forked: a fork copies neither threads nor the driver's state.
 Where an import has brought either, workers import what they need themselves.
@@ -27,6 +27,9 @@ import struct
 import sys
 import tempfile
 import traceback
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -44,76 +47,109 @@ def may_fork() -> bool:
 
 
 def main() -> None:
-    """Forks workers until nobody can ask for one any more, and all of them have ended. Then its folder is removed."""
+    """Forks workers until nobody can ask for one any more, and all of them have ended. Then its folder is removed.
+
+    A worker that needs some of the modules only is forked once these are imported, while the others are to come.
+    """
     gc.disable()  # imports make much that stays, and collections would look through all of it again and again
-    for name in sys.argv[1:]:
-        with contextlib.suppress(Exception):
-            importlib.import_module(name)
-    fresh = not may_fork()
-    gc.collect()
-    gc.freeze()  # what is there by now is never garbage: collections leave these pages shared
-    gc.enable()
+    left = deque(sys.argv[1:])
     asked = socket.socket(fileno=os.dup(0))
     woken, waker = os.pipe()
     os.set_blocking(waker, False)
     signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
-    running: dict[int, int] = {}  # process -> the pipe on which its end is told
+    server = _Server(asked, (woken, waker))
     poll = select.poll()
     poll.register(asked, select.POLLIN)
     poll.register(woken, select.POLLIN)
     asking = True
-    while asking or running:
-        ready = {descriptor for descriptor, _ in poll.poll()}
+    waiting: list[_Request] = []
+    while asking or server.running or waiting:
+        imports = bool(left) and (asking or bool(waiting))
+        ready = {descriptor for descriptor, _ in poll.poll(0 if imports or waiting else None)}
         if woken in ready:
             os.read(woken, 1 << 10)
-            _tell_ends(running)
+            _tell_ends(server.running)
         if asking and asked.fileno() in ready:
-            request, given = _request(asked)
+            request = _request(asked)
             if request is None:
                 asking = False
                 poll.unregister(asked)
-                continue
-            if len(given) != DESCRIPTORS:  # there is no room for them, and who asked finds the pipes closed
-                for descriptor in given:
+            elif len(request.given) == DESCRIPTORS:
+                waiting.append(request)
+            else:  # there is no room for them, and who asked finds the pipes closed
+                for descriptor in request.given:
                     os.close(descriptor)
-                continue
-            stdin, stdout, log, status = given
-            try:
-                number = os.fork()
-            except OSError as error:
-                number = -(error.errno or errno.EAGAIN)
-            if number == 0:
-                signal.set_wakeup_fd(-1)
-                for descriptor in (woken, waker, asked.detach(), *running.values(), status):
-                    os.close(descriptor)
-                _work(request, stdin, stdout, log, fresh)
-            for descriptor in (stdin, stdout, log):
-                os.close(descriptor)
-            try:
-                os.write(status, STATUS.pack(BEGUN, number) if number > 0 else STATUS.pack(REFUSED, -number))
-            except BrokenPipeError:  # nobody wants it any more
-                if number > 0:
-                    with contextlib.suppress(ProcessLookupError):
-                        os.kill(number, signal.SIGKILL)
-            if number > 0:
-                running[number] = status
-            else:
-                os.close(status)
+        for request in [one for one in waiting if not {*one.text["imports"]} & {*left}]:
+            waiting.remove(request)
+            server.fork(request)
+        if imports:
+            with contextlib.suppress(Exception):
+                importlib.import_module(left[0])
+            left.popleft()
+            if not left:
+                gc.collect()
     shutil.rmtree(Path.cwd(), ignore_errors=True)
 
 
-def _request(asked: socket.socket) -> tuple[dict[str, Any] | None, list[int]]:
-    """The next request, with its descriptors; None where there is none any more."""
+@dataclass
+class _Request:
+    """A request for a worker: its text, and the descriptors that came with it."""
+
+    text: dict[str, Any]
+    given: list[int]
+
+
+class _Server:
+    """Forks workers. `running` has the pipe on which each one's end is told, by the number of its process.
+
+    `own` are descriptors that no worker keeps, as it keeps none of `asked`.
+    """
+
+    def __init__(self, asked: socket.socket, own: Sequence[int]) -> None:
+        self._asked, self._own = asked, own
+        self.running: dict[int, int] = {}
+
+    def fork(self, request: _Request) -> None:
+        """Forks a worker, and tells of it."""
+        stdin, stdout, log, status = request.given
+        fresh = not may_fork()
+        gc.freeze()  # what is there by now is never garbage: collections leave these pages shared
+        try:
+            number = os.fork()
+        except OSError as error:
+            number = -(error.errno or errno.EAGAIN)
+        if number == 0:
+            signal.set_wakeup_fd(-1)
+            gc.enable()
+            for descriptor in (*self._own, self._asked.detach(), *self.running.values(), status):
+                os.close(descriptor)
+            _work(request.text, stdin, stdout, log, fresh)
+        for descriptor in (stdin, stdout, log):
+            os.close(descriptor)
+        try:
+            os.write(status, STATUS.pack(BEGUN, number) if number > 0 else STATUS.pack(REFUSED, -number))
+        except BrokenPipeError:  # nobody wants it any more
+            if number > 0:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(number, signal.SIGKILL)
+        if number > 0:
+            self.running[number] = status
+        else:
+            os.close(status)
+
+
+def _request(asked: socket.socket) -> _Request | None:
+    """The next request; None where there is none any more."""
     header, given, _, _ = socket.recv_fds(asked, NUMBER.size, DESCRIPTORS)
     while header and len(header) < NUMBER.size:
         header += asked.recv(NUMBER.size - len(header))
     text = b""
     while header and len(text) < NUMBER.unpack(header)[0]:
         if not (more := asked.recv(NUMBER.unpack(header)[0] - len(text))):
-            return None, given
+            return None
         text += more
-    return (json.loads(text), given) if header else (None, given)
+    return _Request(json.loads(text), given) if header else None
 
 
 def _tell_ends(running: dict[int, int]) -> None:

@@ -150,9 +150,15 @@ class ForkServer:
             )
             failing.pop_all()
 
-    def start(self, module: str, folder: Path, environment: Mapping[str, str], log: int) -> Forked:
-        """Asks for a worker with these, whose standard error is the descriptor `log`. Raises OSError."""
-        request = json.dumps({"module": module, "folder": str(folder), "environment": dict(environment)}).encode()
+    def start(
+        self, module: str, folder: Path, environment: Mapping[str, str], log: int, imports: Sequence[str]
+    ) -> Forked:
+        """Asks for a worker with these, whose standard error is the descriptor `log`, and which needs `imports`.
+
+        Raises OSError.
+        """
+        asked = {"module": module, "folder": str(folder), "environment": dict(environment), "imports": [*imports]}
+        request = json.dumps(asked).encode()
         ours: list[int] = []
         theirs: list[int] = []
         try:

@@ -61,7 +61,7 @@ def _forked(setup: Setup, folder: Path, log: int) -> Forked | None:
     environment = setup.environment(folder)
     with contextlib.suppress(OSError):
         if (server := fork_server(setup.imports, environment)) is not None:
-            return server.start(setup.command[-1], folder, environment, log)
+            return server.start(setup.command[-1], folder, environment, log, setup.imports)
     return None
 
 

@@ -246,3 +246,15 @@ def test_several_threads_may_ask() -> None:
     for thread in threads:
         thread.join()
     assert len({each["process"] for each in found}) == 8 and len({each["imported by"] for each in found}) == 1
+
+
+def test_a_worker_is_forked_once_what_it_needs_is_imported() -> None:
+    modules = ("forked_kit", "forked_pause", "forked_last")
+    prepare(setup(imports=modules, OF="several modules"))
+    with Crew(setup(imports=modules[:2], OF="several modules")) as crew:
+        first = tells(crew)
+    with Crew(setup(imports=modules, OF="several modules")) as crew:
+        second = tells(crew)
+    assert "forked_pause" in first["modules"] and "forked_last" not in first["modules"]
+    assert {*modules} <= {*second["modules"]}
+    assert first["imported by"] == second["imported by"] and first["process"] != first["imported by"]
