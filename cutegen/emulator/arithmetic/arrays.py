@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import mmap
+import sys
 from collections.abc import Callable
+from math import prod
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -13,6 +16,8 @@ Array: TypeAlias = NDArray[Any]
 
 Function: TypeAlias = Callable[..., Any]
 """Computes one typed array, or a tuple of them, from typed arrays. Shapes broadcast against each other."""
+
+_LARGE = 1 << 22  # bytes from which on numpy asks for large pages
 
 
 def halves(bits: Array, dtype: Any) -> Array:
@@ -37,6 +42,18 @@ def elementwise(function: Function, dtype: Any) -> Function:
 
 def with_rows(array: Array, more: int) -> Array:
     """An array with so many rows of zeros more, which take memory only once they are written to."""
-    wider = np.zeros((len(array) + more, array.shape[1]), array.dtype)
+    wider = _sparse((len(array) + more, array.shape[1]), array.dtype)
     wider[: len(array)] = array
     return wider
+
+
+def _sparse(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    """An array of zeros of which a small part will be used: it takes memory page by page.
+
+    numpy asks for pages of 2 MiB for large arrays. Each of them is zeroed whole at the first touch, which took longer
+    than the accesses that are noted in it.
+    """
+    size = prod(shape) * dtype.itemsize
+    if size < _LARGE or sys.platform == "win32":
+        return np.zeros(shape, dtype)
+    return np.ndarray(shape, dtype, mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))

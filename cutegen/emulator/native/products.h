@@ -18,8 +18,8 @@ static int different_rows(const s32 *held, s32 *rows) {
     return count;
 }
 
-// Copies what products read, and notes that they do from now on. Returns WRONG, with nothing changed, where a unit has no
-// data, was written by a thread, or not before what all threads know that read it: numpy looks at these.
+// Copies what products read, and notes that they do from now on. Returns WRONG, with nothing changed, where a unit has
+// no data, was written by a thread, or not before what all threads know that read it: numpy looks at these.
 int begin_product(const char *tuple, const s64 *given) {
     const s64 *cells = (void *)array_in(tuple, READ_CELLS)->data, *starts = (void *)array_in(tuple, STARTS)->data;
     const s64 *matrices = (void *)array_in(tuple, MATRICES)->data, *at = (void *)array_in(tuple, MEMBERS_AT)->data;
