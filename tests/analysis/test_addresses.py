@@ -423,15 +423,14 @@ def is_told(path: Path, kernel: str) -> bool:
     return not isinstance(plan, WarpspecializedPlan) or kernel == "gemm_bf16_kkn" or bool(accesses(plan))
 
 
-KERNELS = [(path, kernel) for path in SPECS for kernel in chosen(path) if is_told(path, kernel)]
-
-
-@pytest.mark.parametrize(("path", "kernel"), sampled(KERNELS), ids=[kernel for _, kernel in KERNELS])
-def test_accesses_are_those_of_the_ptx(
-    path: Path, kernel: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    module = modules_of(path.stem)[kernel]
-    hold_all(module, tmp_path, monkeypatch)
+@pytest.mark.parametrize("path", sampled(SPECS), ids=[path.stem for path in SPECS])
+def test_accesses_are_those_of_the_ptx(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kernels = [kernel for kernel in chosen(path) if is_told(path, kernel)]
+    if not kernels:
+        pytest.skip("the recorder runs none of its kernels")
+    for kernel in kernels:
+        (folder := tmp_path / kernel).mkdir()
+        hold_all(modules_of(path.stem)[kernel], folder, monkeypatch)
 
 
 @pytest.mark.parametrize("name", sampled(SCHEDULES))

@@ -235,13 +235,13 @@ def _note_accesses(found: Recording, monkeypatch: pytest.MonkeyPatch) -> None:
 
     inside = [0]  # accesses that an access makes, of its parts
 
-    def watch(memory: type, method: str, space: str, kind: str) -> None:
+    def watch(memory: type, method: str, space: str, kind: str, opcode: str = "") -> None:
         original = getattr(memory, method)
         signature = inspect.signature(original)
 
         def watched(*args: Any, **more: Any) -> Any:
             given = signature.bind(*args, **more).arguments
-            if not inside[0]:
+            if not inside[0] and opcode in ("", given["instruction"].opcode):
                 count = len(given["values"]) if "values" in given and method == "store" else given.get("count", 1)
                 at = np.asarray(given["address"]).astype(np.int64) + given["offset"]
                 if space == "shared":
@@ -260,6 +260,7 @@ def _note_accesses(found: Recording, monkeypatch: pytest.MonkeyPatch) -> None:
     watch(SharedMemory, "load", "shared", "read")
     watch(SharedMemory, "store", "shared", "write")
     watch(SharedMemory, "copy", "shared", "write")
+    watch(SharedMemory, "access", "shared", "write", "stmatrix")  # which stores the rows of whole warps at once
 
 
 def _note(
