@@ -118,8 +118,9 @@ static int noted_reads(const Access access) {
         s64 row = reader_of(&access, &lane, thread) * given[UNITS], first = lane.member / 32 * 32;
         EACH_UNIT {
             u32 *who = access.who + row + unit;
+            if (!*who) continue;  // then the time means nothing, and nothing may have been written there
             s32 time = access.when[row + unit];
-            if (*who && time < now && are_before(&lane, first, *who, time)) *who = 0;
+            if (time < now && are_before(&lane, first, *who, time)) *who = 0;
         }
     }
     EACH_LANE {

@@ -11,6 +11,7 @@ from emulator_kit import native_core
 
 from cutegen.emulator.checks.clocks import Clocks
 from cutegen.emulator.checks.faults import Stop
+from cutegen.emulator.checks.journal import Journal, watch
 from cutegen.emulator.checks.shared_history import SharedHistory
 from cutegen.emulator.lanes import Mask
 from cutegen.emulator.memory.core_loads import CoreLoads
@@ -125,6 +126,18 @@ def test_the_core_loads_and_notes_what_numpy_does(unit: int, ordered: bool) -> N
             if random.random() < 0.9:
                 clocks.meet(everyone, clusters)
     assert min(taken.count(True), taken.count(False)) > 20, taken
+
+
+def test_reads_that_a_journal_watches_are_in_it() -> None:
+    native_core()
+    made = SharedMemory(1024, 4, SHAPE, clocks=Clocks(SHAPE, CLUSTER))
+    made.flags[:], made.dirty[:] = 0, 0
+    journal, lanes = Journal(), np.arange(SHAPE[0])[:, None] + np.arange(SHAPE[1]) * SHAPE[0]
+    watch(made.log, journal, lanes)
+    address = np.arange(SHAPE[0])[:, None] * 16 + BASE
+    for _ in range(2):  # the first time that a warp reads is numpy's
+        made.load(address, 0, 4, 4, None, Instruction("ld", (), None, (), 1, None, ""))
+    assert len(journal.touches()[0]) == 2 * 4 * lanes.size
 
 
 def test_an_offset_that_only_fits_together_with_the_address() -> None:
