@@ -35,10 +35,14 @@ class CannotRun(CutegenError):
 
 
 class Ran(NamedTuple):
-    """In how many orders of blocks and warps a call ran, and the outputs that it returned, in the spec's order."""
+    """In how many orders of blocks and warps a call ran, and the outputs that it returned, in the spec's order.
+
+    `whole` says that each element of an output is known to have been written, whatever it holds.
+    """
 
     orders: int
     outputs: tuple[torch.Tensor, ...] = ()
+    whole: bool = False
 
 
 Judge = Callable[[str], None]
@@ -213,7 +217,8 @@ class EmulatorExecutor:
                 judge(f"the code for {outcome.target}")
         else:  # or none, if there was nothing to launch
             judge("")
-        return Ran(max((report.orders for report in reports), default=1), outputs)
+        # What a launch has not written is a fault
+        return Ran(max((report.orders for report in reports), default=1), outputs, bool(reports) and blocks is None)
 
     def prepare(self, module: ModuleType, spec: KernelSpec) -> None:
         with self._emulating(module, spec):

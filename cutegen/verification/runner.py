@@ -19,7 +19,7 @@ from cutegen.reference.bounds import Expected
 from cutegen.verification.agenda import EVERYTHING, Agenda, Extent, agenda_of
 from cutegen.verification.cases import Case
 from cutegen.verification.compare import Comparison, compare, together
-from cutegen.verification.executor import CannotRun, Executor, load_module
+from cutegen.verification.executor import CannotRun, Executor, Ran, load_module
 from cutegen.verification.given import Given, MadeAhead, give
 from cutegen.verification.lacking import NoMemory, raise_no_memory
 from cutegen.verification.orders import ORDERS
@@ -162,8 +162,11 @@ def _judged(
                 made = made.again(plan.spec, executor.device, run)
             found, ran = _run(plan, made, module, executor, run, orders, bits)
             comparison = found if comparison is None or found.ratio > comparison.ratio else comparison
+            if ran.whole:
+                break
+        told = " ".join(sorted(bits))
         report = _report(case, "passed", "", comparison)
-        report = replace(report, orders=ran, unjudged=made.unjudged, given=made.digest, bits=" ".join(sorted(bits)))
+        report = replace(report, orders=ran.orders, unjudged=made.unjudged, given=made.digest, bits=told)
     except _Failure as failure:
         report = _report(case, "failed", str(failure), failure.comparison)
     except CannotRun:
@@ -176,9 +179,9 @@ def _judged(
 
 def _run(
     plan: Plan, made: Given, module: ModuleType, executor: Executor, run: int, orders: int, bits: set[str]
-) -> tuple[Comparison, int]:
-    """Runs a case once: how its outputs compare, and in how many orders of blocks and warps it ran. Adds a digest of
-    what was computed to `bits`: of each target's code.
+) -> tuple[Comparison, Ran]:
+    """Runs a case once: how its outputs compare, and how it ran. Adds a digest of what was computed to `bits`: of each
+    target's code.
     """
     spec, case, tensors, expected = plan.spec, made.case, made.tensors, made.expected
     args: list[object] = [*(t.view for t in tensors), *made.scalars.values()]
@@ -199,7 +202,7 @@ def _run(
         bits.add(digest(t.view for t in tensors if t.tensor.name in expected))
 
     try:
-        ran = executor.run(module, spec, args, orders, judge, None, case.blocks).orders
+        ran = executor.run(module, spec, args, orders, judge, None, case.blocks)
     except (CannotRun, _Failure):
         raise
     except WrongReturn as error:

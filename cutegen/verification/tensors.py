@@ -33,8 +33,8 @@ _PERIOD = 125
 _BITS = 20  # of sums of whole numbers: a few less than f32 has, for what is added to them or multiplied with them
 # An element that still holds this after the run was not written. Floats: all ones but the lowest bit, a NaN that
 # neither arithmetic nor a conversion makes (those give the canonical NaN, of either sign) and that no input holds.
-# Integers have no value to spare, nor has f8e4m3, so they run twice with two poisons: an element that was not written
-# differs from the expected value in one of the runs.
+# Integers have no value to spare, nor has f8e4m3, so they run twice with two poisons, where the executor does not
+# know what was written. An element that was not differs from the expected value in one of the runs.
 _FLOAT_POISON = -2  # as a whole number of the same width
 _INTEGER_POISONS = (0x5A, 0xA5)
 _BOOL_POISONS = (0, 1)
@@ -125,7 +125,7 @@ def digest(views: Iterable[torch.Tensor]) -> str:
 
 
 def poisons(spec: KernelSpec) -> int:
-    """How many runs, each with another poison, an output of this dtype needs."""
+    """How many runs, each with another poison, outputs need of which nothing else tells that they were written."""
     return 2 if any(t.role == "out" and not _has_poison(t.dtype) for t in spec.tensors) else 1
 
 

@@ -30,8 +30,8 @@ from cutegen.hostchecks import names_argument
 from cutegen.language.model import KernelSpec
 from cutegen.reference.bounds import Expected, evaluate
 from cutegen.verification import CaseReport, KernelReport, as_json, derive_cases, from_json, given
-from cutegen.verification.executor import CannotRun, Ran, no_judge
-from cutegen.verification.runner import verify_kernel
+from cutegen.verification.executor import CannotRun, Ran, load_module, no_judge
+from cutegen.verification.runner import verify_case, verify_kernel
 from cutegen.verification.telling import in_order
 
 
@@ -313,6 +313,26 @@ class Twofold(CpuExecutor):
         output.sub_(1e-5)
         judge("the code for sm_2")
         return Ran(orders, (output,))
+
+
+class Knowing(CpuExecutor):
+    """Knows that all was written, where it `knows`; counts its runs."""
+
+    def __init__(self, knows: bool) -> None:
+        self.knows, self.runs = knows, 0
+
+    def run(self, *args: Any, **more: Any) -> Ran:
+        self.runs += 1
+        return super().run(*args, **more)._replace(whole=self.knows)
+
+
+@pytest.mark.parametrize("knows", [False, True])
+def test_a_second_poison_tells_what_the_executor_does_not_know(tmp_path: Path, knows: bool) -> None:
+    spec, executor = add_spec(Dtype.i32), Knowing(knows)
+    plan, path = plan_of(spec, ADD_TILE), write_module(tmp_path, spec)
+    case = next(case for case in derive_cases(plan) if not case.empty)
+    report = verify_case(plan, case, load_module(path), executor)
+    assert report.status == "passed" and executor.runs == (1 if knows else 2)
 
 
 class Unable(CpuExecutor):

@@ -202,13 +202,15 @@ class Emulated:
     def _given(
         self, launches: Sequence[Launch], bound: Sequence[BoundTensor]
     ) -> tuple[list[list[BoundTensor]], list[BoundTensor]]:
-        """The tensors that each launch may touch, with the role that they have in it; and the outputs of several."""
+        """The tensors that each launch may touch, with the role that they have in it; and the outputs of several, or of
+        none.
+        """
         given = [list(bound) if len(launches) == 1 else _named(asked, bound) for asked in launches]
         count = Counter(tensor.name for some in given for tensor in some)
         common: dict[str, BoundTensor] = {}
         for tensor in bound:
             workspace = tensor.name not in self.names
-            if workspace or tensor.role == "out" and count[tensor.name] > 1:
+            if workspace or tensor.role == "out" and count[tensor.name] != 1:
                 common[tensor.name] = replace(tensor, role="inout", unwritten=np.ones(tensor.span, np.bool_))
         outputs = [tensor for name, tensor in common.items() if name in self.names]
         return [[common.get(tensor.name, tensor) for tensor in some] for some in given], outputs
@@ -307,7 +309,7 @@ def _outcome(target: str, exact: bool, kernels: tuple[str, ...], outputs: Sequen
 
 
 def _check_whole(tensor: BoundTensor, target: str) -> None:
-    """Raises FaultError if an output of several launches has elements that none of them has written."""
+    """Raises FaultError if an output of several launches, or of none, has elements that none of them has written."""
     assert tensor.unwritten is not None
     count, offset = unwritten_elements(tensor, tensor.unwritten)
     if count:

@@ -307,6 +307,7 @@ def test_each_kernel_is_given_what_its_parameters_name() -> None:
         {"a": ("in", False), space.name: workspace},
     ]
     assert roles(asked(c.at), asked(c.at + 4, c.at)) == [{"c": several}, {"c": several}]
+    assert emulated._given([asked(a.at), asked(a.at)], [a, c])[1][0].name == "c", "looked at if no kernel has it, too"
     assert roles(asked()) == [{"a": ("in", False), "c": alone, space.name: workspace}], "a single one is given all"
 
 
