@@ -38,7 +38,7 @@ COMPILER_VARIABLE = "CC"
 SWITCH = "CUTEGEN_NATIVE"
 """The environment variable that turns the core off where it is `0`."""
 _OPTIONS = (
-    *("-O3", "-std=gnu11", "-fPIC", "-shared"),
+    *("-O2", "-std=gnu11", "-fPIC", "-shared"),
     # Bits are those of IEEE 754, and of numpy: nothing is fused or taken to be finite
     *("-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math"),
 )
