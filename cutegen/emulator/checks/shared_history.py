@@ -138,7 +138,7 @@ class SharedHistory:
         """
         if not checked:
             self.check_writable(access)
-        rows, columns = self._runs(access)
+        rows, columns = self.runs(access)
         if len(rows) > 1 and overlap(rows, columns, np.broadcast_to(access.count, len(rows))):
             touches = self.touches(access)
             twice = np.ones(len(touches.rows), np.bool_)
@@ -194,7 +194,7 @@ class SharedHistory:
         self._sources.end(self._run(access), distinct=True)
         mask = np.zeros(self.clocks.shape, np.bool_)
         mask[lane] = True
-        rows, columns = self._runs(access)
+        rows, columns = self.runs(access)
         self.read(replace(access, mask=mask, rows=rows[None], columns=columns[None]))
 
     def check_writable(self, access: SharedAccess, touches: Touches | None = None) -> None:
@@ -276,7 +276,7 @@ class SharedHistory:
 
     # ---------------------------------------------------------------------------------------------------------- parts
 
-    def _runs(self, access: SharedAccess) -> tuple[Array, Array]:
+    def runs(self, access: SharedAccess) -> tuple[Array, Array]:
         """The first unit of each lane of an access, and the block that has it."""
         shape = self.clocks.shape
         lanes = whole(access.mask, shape)
@@ -285,7 +285,7 @@ class SharedHistory:
 
     def _run(self, access: SharedAccess) -> slice:
         """The numbers, over all blocks, of the units of an access of one lane."""
-        ((row,), (column,)), blocks = self._runs(access), self.shape[1]
+        ((row,), (column,)), blocks = self.runs(access), self.shape[1]
         return slice(int(row) * blocks + int(column), int(row + access.count) * blocks, blocks)
 
     def touches(self, access: SharedAccess) -> Touches:

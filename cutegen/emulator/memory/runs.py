@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -11,7 +12,6 @@ from cutegen.emulator.arithmetic.arrays import Array
 from cutegen.emulator.checks.clocks import whole
 from cutegen.emulator.checks.reads_in_flight import Flight
 from cutegen.emulator.checks.shared_races import SharedAccess
-from cutegen.emulator.checks.touches import Touches
 from cutegen.emulator.lanes import spread, value_at
 from cutegen.emulator.memory.arenas import GAP, UNWRITTEN, Arena
 from cutegen.emulator.memory.global_access import GlobalAccess, group_of
@@ -183,28 +183,52 @@ def store_shared(memory: SharedMemory, access: SharedAccess, data: Array, lost: 
     memory.dirty[rows] = memory.flags[rows].max(axis=1)
 
 
-def check_runs(memory: SharedMemory, access: SharedAccess, touches: Touches, verb: str) -> None:
-    """Raises Stop if any unit of an access must not be touched; `touches` are its units."""
-    flags = memory.flags.reshape(-1).take(touches.cells)
+@dataclass(frozen=True)
+class Runs:
+    """Runs of `count` units of shared memory, one for each lane of an access: the first `rows` of each, and the
+    `columns`, which say whose memory it is.
+    """
+
+    rows: Array
+    columns: Array
+    count: int
+
+    def index(self) -> tuple[Array | slice, Array | slice]:
+        """What picks the units from arrays of shape (units, blocks): a column for each run."""
+        first = self.columns[:1]
+        rising = bool((self.columns == first + np.arange(len(self.columns))).all())
+        columns = slice(int(first[0]), int(first[0]) + len(self.columns)) if rising else self.columns
+        if (self.rows == self.rows[0]).all():
+            return slice(int(self.rows[0]), int(self.rows[0]) + self.count), columns
+        return self.rows + np.arange(self.count)[:, None], self.columns
+
+    def starts(self) -> list[int]:
+        """The different first rows."""
+        return sorted({*self.rows.tolist()})
+
+
+def check_runs(memory: SharedMemory, access: SharedAccess, runs: Runs, verb: str) -> None:
+    """Raises Stop if any unit of an access must not be touched; `runs` are its units."""
+    flags = memory.flags[runs.index()]
     if (flags & TABOO).any():
         parts = np.zeros((access.count, *memory.shape), np.uint8)
-        parts[:, whole(access.mask, memory.shape)] = flags.reshape(-1, access.count).T
+        parts[:, whole(access.mask, memory.shape)] = flags
         memory.refuse(access, list(parts), access.mask, verb)
 
 
-def store_runs(memory: SharedMemory, access: SharedAccess, touches: Touches, data: Array, lost: Array) -> None:
-    """Puts bytes where the lanes of an access are, one lane's after the other's, of which those `lost` were never
-    written; `touches` are its units, all different ones.
+def store_runs(memory: SharedMemory, runs: Runs, data: Array, lost: Array) -> None:
+    """Puts bytes into runs of units, all different ones, one run's after the other's, of which those `lost` were never
+    written.
     """
-    memory.data.reshape(-1)[touches.cells] = data.view(memory.data.dtype)
+    index, shape = runs.index(), (len(runs.rows), runs.count)
+    memory.data[index] = data.view(memory.data.dtype).reshape(shape).T
     some = bool(lost.any())
-    firsts = np.unique(touches.rows.reshape(-1, access.count)[:, 0]).tolist()
-    if not some and not any(memory.dirty[row : row + access.count].any() for row in firsts):
+    if not some and not any(memory.dirty[row : row + runs.count].any() for row in runs.starts()):
         return  # all of it is written already, in all blocks
-    bad = lost.reshape(-1, memory.unit).any(axis=1) if some else np.zeros(len(touches.cells), np.bool_)
-    memory.flags.reshape(-1)[touches.cells] = np.where(bad, np.uint8(UNWRITTEN_UNIT), np.uint8(0))
-    for row in firsts:
-        memory.dirty[row : row + access.count] = memory.flags[row : row + access.count].max(axis=1)
+    bad = lost.reshape(*shape, memory.unit).any(axis=2).T if some else np.zeros(shape[::-1], np.bool_)
+    memory.flags[index] = np.where(bad, np.uint8(UNWRITTEN_UNIT), np.uint8(0))
+    for row in runs.starts():
+        memory.dirty[row : row + runs.count] = memory.flags[row : row + runs.count].max(axis=1)
 
 
 def store_units(memory: SharedMemory, rows: Array, columns: Array, values: Array, lost: Array | None) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -13,12 +13,13 @@ from cutegen.emulator.checks.shared_history import SharedHistory
 from cutegen.emulator.checks.shared_races import SharedAccess
 from cutegen.emulator.instructions.reader import InstructionReader
 from cutegen.emulator.lanes import Mask, spread
+from cutegen.emulator.operations.deliveries import Write, send_writes
 from cutegen.emulator.operations.mbarrier_operations import read_mbarrier
 from cutegen.emulator.operations.operands import Note, Operation, Places, getter
 from cutegen.emulator.operations.state import Lanes
 from cutegen.emulator.ptx.model import Immediate, Instruction, Register, Vector
 from cutegen.emulator.synchronisation.mbarrier_uses import Uses
-from cutegen.emulator.synchronisation.team import Delivery
+from cutegen.emulator.synchronisation.mbarriers import Arrival, Seen
 
 
 def async_store_operation(instruction: Instruction, slots: Mapping[str, int], places: Places, note: Note) -> Operation:
@@ -80,7 +81,7 @@ def start_writes(
     access: SharedAccess,
     uses: Uses,
     size: int,
-    seen: Callable[[tuple[int, int]], None] | None = None,
+    seen: Seen | None = None,
     agents: Array | None = None,
 ) -> None:
     """Starts writes of `size` bytes by each lane of an access, which mbarriers count; they arrive now or later.
@@ -89,9 +90,8 @@ def start_writes(
     block's mbarrier, where all of that was looked at; otherwise this raises Stop for an mbarrier that is not there, and
     for what is not ordered before the writes.
     """
-    team, log, line = lanes.team, lanes.shared.log, uses.instruction.line
+    team, log = lanes.team, lanes.shared.log
     assert isinstance(log, SharedHistory)
-    own = np.arange(lanes.shape[1])[None, :]
     for offset in dict.fromkeys(uses.offsets.tolist()):
         chosen = uses.offsets == offset
         some, here = uses, access
@@ -101,31 +101,8 @@ def start_writes(
             some = Uses(part, uses.offsets[chosen], uses.blocks[chosen], uses.instruction)
             here = replace(access, mask=part)
         log.start(team.mbarriers.agents(some) if agents is None else agents, here, agents is not None)
+        writes = []
         for block in {*some.blocks.tolist()}:
-            mine = here
-            if not (some.blocks == block).all():
-                columns = spread(own if here.columns is None else here.columns, lanes.shape)
-                mine = replace(here, mask=some.lanes & (columns == block))
-            team.mbarriers.started(block, offset, line)
-            bytes_in_all = size * int(np.count_nonzero(some.blocks == block))
-            team.send(delivery(lanes, log, mine, block, offset, bytes_in_all, seen))
-
-
-def delivery(
-    lanes: Lanes,
-    log: SharedHistory,
-    access: SharedAccess,
-    block: int,
-    offset: int,
-    size: int,
-    seen: Callable[[tuple[int, int]], None] | None,
-) -> Delivery:
-    """What completes writes by an access to the memory of a block, of `size` bytes in all, which its mbarrier at
-    `offset` counts.
-    """
-
-    def deliver() -> None:
-        log.arrive(access)
-        lanes.team.mbarriers.arrived(block, offset, size, access.instruction.line, seen)
-
-    return deliver
+            entries = np.flatnonzero(some.blocks == block)
+            writes.append(Write(here, some, entries, Arrival(block, offset, size * len(entries), seen)))
+        send_writes(lanes, writes)

@@ -7,7 +7,6 @@ mbarriers, and no lane learns of these here. So the result is that of one copy a
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,52 +16,49 @@ from cutegen.emulator.checks.faults import Stop
 from cutegen.emulator.checks.reads_in_flight import Flight
 from cutegen.emulator.checks.shared_history import SharedHistory
 from cutegen.emulator.checks.shared_races import SharedAccess
-from cutegen.emulator.checks.touches import Touches, overlap
+from cutegen.emulator.checks.touches import overlap
 from cutegen.emulator.lanes import spread
-from cutegen.emulator.memory.runs import PIECE, check_runs, gather, pieces_of, store_runs
+from cutegen.emulator.memory.runs import PIECE, Runs, check_runs, gather, pieces_of, store_runs
 from cutegen.emulator.operations.addresses import Pointer
-from cutegen.emulator.operations.async_stores import check_same_block, delivery
+from cutegen.emulator.operations.async_stores import check_same_block
+from cutegen.emulator.operations.deliveries import Write, send_writes
 from cutegen.emulator.operations.mbarrier_operations import SharedOperand
 from cutegen.emulator.operations.state import Lanes
 from cutegen.emulator.ptx.model import Instruction
 from cutegen.emulator.synchronisation.bulk_groups import single
 from cutegen.emulator.synchronisation.mbarrier_uses import Uses
-
-_Seen = Callable[[tuple[int, int]], None]
+from cutegen.emulator.synchronisation.mbarriers import Arrival
 
 
 @dataclass(frozen=True)
 class _Copies:
     """Copies of the same size: an entry for each in `lanes`, the numbers of their lanes among all that copy.
 
-    `access` and `touches` are what they write, `uses` the mbarriers that count it, and `agents` the agents of these.
+    `access` and `runs` are what they write, `uses` the mbarriers that count it, and `agents` the agents of these.
     `data` is what they read, one copy's after the other's, of which `lost` was never written. `flights` are the reads,
     each with the numbers of its pieces.
     """
 
     lanes: Array
     access: SharedAccess
-    touches: Touches
+    runs: Runs
     uses: Uses
     agents: Array
     data: Array
     lost: Array
     flights: list[tuple[Flight, Array]]
 
-    def part(self, entry: int, line: int) -> tuple[SharedAccess, _Seen]:
-        """What one of them writes, and what ends its reads, which begin at that PTX line."""
-        pieces = len(self.data) // PIECE // len(self.lanes)
-        mine = [flight.of(numbers // pieces == entry) for flight, numbers in self.flights]
-        for flight in mine:
-            flight.begin(line)
+    def write(self, entry: int) -> Write:
+        """What one of them writes; once that is seen, its reads have ended."""
+        size = len(self.data) // len(self.lanes)
 
         def seen(observer: tuple[int, int]) -> None:
-            for flight in mine:
-                flight.land(None)
+            for flight, numbers in self.flights:
+                flight.of(numbers // (size // PIECE) == entry).land(None)
 
-        mask = np.zeros_like(self.uses.lanes)
-        mask[self.uses.lane(entry)] = True
-        return replace(self.access, mask=mask), seen
+        block, offset = int(self.uses.blocks[entry]), int(self.uses.offsets[entry])
+        arrival = Arrival(block, offset, size, seen if self.flights else None)
+        return Write(self.access, self.uses, np.array([entry]), arrival)
 
 
 def copy_together(
@@ -85,10 +81,7 @@ def copy_together(
         ]
     except Stop:
         return False
-    runs = [
-        (c.touches.rows[:: c.access.count], c.touches.columns[:: c.access.count], np.full(len(c.lanes), c.access.count))
-        for c in some
-    ]
+    runs = [(c.runs.rows, c.runs.columns, np.full(len(c.lanes), c.runs.count)) for c in some]
     if runs and overlap(*(np.concatenate(each) for each in zip(*runs, strict=True))):
         return False
     _make(lanes, some, instruction.line)
@@ -121,26 +114,23 @@ def _checked(
     check_same_block(lanes, access, uses)
     log = lanes.shared.log
     assert isinstance(log, SharedHistory)
-    touches = log.touches(access)
-    check_runs(lanes.shared, access, touches, "writes")
-    log.check_writable(access, touches)
-    log.check_fence(instruction, touches)
+    runs = Runs(*log.runs(access), access.count)
+    check_runs(lanes.shared, access, runs, "writes")
+    log.check_writable(access)
+    log.check_fenced(access)
     agents = lanes.team.mbarriers.shown_agents(uses)
-    return _Copies(entries, access, touches, uses, agents, data, lost, flights)
+    return _Copies(entries, access, runs, uses, agents, data, lost, flights)
 
 
 def _make(lanes: Lanes, some: list[_Copies], line: int) -> None:
     """Makes copies, in the order of their lanes."""
-    log, mbarriers = lanes.shared.log, lanes.team.mbarriers
+    log = lanes.shared.log
     assert isinstance(log, SharedHistory)
-    places: list[tuple[int, int, _Copies]] = []
+    writes: list[tuple[int, Write]] = []
     for copies in some:
         log.start(copies.agents, copies.access, checked=True)
-        store_runs(lanes.shared, copies.access, copies.touches, copies.data, copies.lost)
-        places += [(lane, entry, copies) for entry, lane in enumerate(copies.lanes.tolist())]
-    for _, entry, copies in sorted(places, key=lambda place: place[0]):
-        block, offset = int(copies.uses.blocks[entry]), int(copies.uses.offsets[entry])
-        access, seen = copies.part(entry, line)
-        mbarriers.started(block, offset, line)
-        size = len(copies.data) // len(copies.lanes)
-        lanes.team.send(delivery(lanes, log, access, block, offset, size, seen))
+        store_runs(lanes.shared, copies.runs, copies.data, copies.lost)
+        for flight, _ in copies.flights:
+            flight.begin(line)
+        writes += [(lane, copies.write(entry)) for entry, lane in enumerate(copies.lanes.tolist())]
+    send_writes(lanes, [write for _, write in sorted(writes, key=lambda one: one[0])])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -24,8 +25,13 @@ class Uses:
 
     def lane(self, index: int) -> tuple[int, int]:
         """The lane of an entry."""
-        threads, blocks = np.nonzero(self.lanes)
-        return int(threads[index]), int(blocks[index])
+        thread, block = divmod(int(self.places[index]), self.lanes.shape[1])
+        return thread, block
+
+    @cached_property
+    def places(self) -> Array:
+        """The number of each entry's lane among all lanes."""
+        return np.flatnonzero(self.lanes)
 
 
 @dataclass(frozen=True)

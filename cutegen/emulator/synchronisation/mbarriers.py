@@ -7,7 +7,7 @@ mbarrier instructions are not looked at: each of them is taken to be as wide as 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -25,6 +25,19 @@ _APART = 1 << 32  # more than any time
 
 Seen = Callable[[tuple[int, int]], None]
 """Is told which lane (thread, block) is the first to know that an asynchronous operation has completed."""
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """`size` bytes that have been written, which are counted at the mbarrier at the byte `offset` of a block.
+
+    `seen` is told which lane is the first to know, once one has found that the phase has ended.
+    """
+
+    block: int
+    offset: int
+    size: int
+    seen: Seen | None = None
 
 
 @dataclass
@@ -271,22 +284,22 @@ class Mbarriers:
         self._under_way[key] = self._under_way.get(key, 0) + 1
         self._writes[key] = ALWAYS, line
 
-    def arrived(self, block: int, offset: int, size: int, line: int, seen: Seen | None = None) -> None:
-        """Notes that an operation that has started has written `size` bytes, which are counted at its mbarrier.
-
-        `seen` is told which lane is the first to know, once one has found that this phase has ended.
-        """
-        key = block // self.clocks.size, self._agents[offset] + block % self.clocks.size
-        self._under_way[key] -= 1
-        if not self._under_way[key]:
-            self._writes[key] = self.clocks.now, line
-        self.clocks.tick()
-        mbarrier = self._all.get((block, offset))
-        if mbarrier is not None:
-            if seen is not None:
-                mbarrier.arriving.append(seen)
-            mbarrier.bytes -= size
-            self._settle(mbarrier)
+    def arrived(self, arrivals: Sequence[Arrival], line: int) -> None:
+        """Notes that operations which have started at that PTX line have written, each counted at another mbarrier."""
+        clocks = self.clocks
+        written = clocks.now
+        clocks.tick()
+        for one in arrivals:
+            key = one.block // clocks.size, self._agents[one.offset] + one.block % clocks.size
+            self._under_way[key] -= 1
+            if not self._under_way[key]:
+                self._writes[key] = written, line
+            mbarrier = self._all.get((one.block, one.offset))
+            if mbarrier is not None:
+                if one.seen is not None:
+                    mbarrier.arriving.append(one.seen)
+                mbarrier.bytes -= one.size
+                self._settle(mbarrier)
 
     # ---------------------------------------------------------------------------------------------------------- parts
 

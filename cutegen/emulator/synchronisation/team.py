@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -98,12 +99,15 @@ class Team:
         where = self.clocks.cluster[away], self.clocks.member[away], whose % self.size
         self._visits[0][where], self._visits[1][where] = self.clocks.now, instruction.line
 
-    def send(self, delivery: Delivery) -> None:
-        """Starts what ends with a delivery: it is made at once, or once nothing else can happen."""
-        if self._chance is not None and self._chance.random() < _LATE:
-            self._under_way.append(delivery)
-        else:
-            delivery()
+    def send(self, count: int, deliver: Callable[[Sequence[int]], None]) -> None:
+        """Starts `count` operations, which `deliver` completes, by their numbers.
+
+        It completes some at once, together, and each of the others once nothing else can happen.
+        """
+        late = [False] * count if self._chance is None else (self._chance.random(count) < _LATE).tolist()
+        self._under_way += (partial(deliver, (number,)) for number in range(count) if late[number])
+        if now := [number for number in range(count) if not late[number]]:
+            deliver(now)
 
     def deliver(self) -> bool:
         """Makes one of the deliveries that are under way; returns whether there was one."""
