@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from cutegen.emulator.instructions import approximate, bitwise, carries, comparisons, conversions, floats, integers
+from cutegen.emulator.instructions.forms import Forms
 from cutegen.emulator.instructions.pure_op import PureOp
 from cutegen.emulator.instructions.reader import InstructionReader
 from cutegen.emulator.ptx.model import Instruction
@@ -133,8 +134,16 @@ def compile_pure(instruction: Instruction) -> PureOp | None:
     """
     if instruction.opcode in NOT_PURE:
         return None
+    return _forms.semantics(instruction)
+
+
+def _read(instruction: Instruction) -> PureOp:
+    """The semantics of an instruction on registers."""
     reader = InstructionReader(instruction)
     builder = BUILDERS.get(instruction.opcode)
     if builder is None:
         reader.fail("this opcode")
     return builder(reader)
+
+
+_forms = Forms(_read)

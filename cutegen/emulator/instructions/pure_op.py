@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from cutegen.emulator.ptx.model import Immediate, Register, Special, Symbol
 from cutegen.emulator.ptx.types import Bits
@@ -29,6 +29,7 @@ class PureOp:
     f16x2). `approximate` is True where PTX documents a bound rather than a value (ex2.approx). `contractible` is the
     type of a float sum or product without a rounding modifier, else "": PTX lets the assembler fuse such a pair and
     round once. `undefined` gives, from the sources, the lanes whose results PTX leaves open (a division by zero).
+    `kept` is for what is made once, by name, for all instructions that differ in the names of their registers only.
     """
 
     destinations: tuple[Register, ...]
@@ -39,6 +40,7 @@ class PureOp:
     approximate: bool = False
     contractible: str = ""
     undefined: Callable[[Sequence[Bits]], Bits] | None = field(default=None, repr=False)
+    kept: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
     def __call__(self, sources: Sequence[Bits]) -> list[Bits]:
         """Computes the raw bits of the destinations from those of the sources."""

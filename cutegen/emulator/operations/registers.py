@@ -29,7 +29,8 @@ def register_operation(instruction: Instruction, op: PureOp, slots: Mapping[str,
     getters = tuple(getter(s, w, slots, places, instruction) for s, w in zip(op.sources, op.widths, strict=True))
     sources = tuple(slots[s.name] if isinstance(s, Register) else -1 for s in op.sources)
     targets = tuple(slots[d.name] if d.width else -1 for d in op.destinations)
-    function, rule = op.function, rule_for(instruction, op)
+    function = op.function
+    rule = op.kept.get("rule") or op.kept.setdefault("rule", rule_for(instruction, op))
     if op.undefined is not None:
         return _undefined_for_some(instruction, op, op.undefined, getters, sources, targets[0])
 

@@ -71,7 +71,13 @@ class Body:
         tokens.expect("{")
         while True:
             token = tokens.next
-            if tokens.accept("}"):
+            if token.kind == "word":  # as most are
+                if tokens.peek().text != ":":
+                    self._instruction()
+                    continue
+                self._label(tokens.take())
+                tokens.expect(":")
+            elif tokens.accept("}"):
                 if self.scope is outermost or self.scope.parent is None:
                     return
                 self.scope = self.scope.parent
@@ -80,9 +86,6 @@ class Body:
                 self.scopes += 1
             elif token.kind == "directive":
                 self._directive()
-            elif token.kind == "word" and tokens.peek().text == ":":
-                self._label(tokens.take())
-                tokens.expect(":")
             elif not tokens.accept(";"):
                 self._instruction()
 
@@ -237,10 +240,15 @@ class Body:
         if parts[0] == "call":
             self._call(guard, opcode, text)
             return
-        while not tokens.accept(";"):
+        items = tokens.items
+        while items[tokens.at].text != ";":
             operands.append(self._operand(branch, opcode, text))
-            if not (tokens.accept(",") or tokens.accept("|")) and tokens.next.text != ";":
-                raise PtxSyntaxError(f"unexpected {tokens.next.text!r} in {text}", tokens.next.line)
+            behind = items[tokens.at].text
+            if behind in (",", "|"):
+                tokens.at += 1
+            elif behind != ";":
+                raise PtxSyntaxError(f"unexpected {behind!r} in {text}", tokens.next.line)
+        tokens.at += 1
         if "cc" in parts[1:]:
             self.registers[CARRY.name] = CARRY.width
             operands.insert(1, CARRY)
@@ -328,6 +336,10 @@ class Body:
         tokens = self.tokens
         token = tokens.next
         if token.kind == "word":  # as most are
+            found = None if branch else self.scope.names.get(token.text)
+            if type(found) is Register:
+                tokens.at += 1
+                return found
             return self._single(branch)
         if tokens.accept("["):
             return self._address(opcode, text)

@@ -10,16 +10,19 @@ from cutegen.emulator.ptx.model import Immediate
 
 _TOKEN = re.compile(
     r"""
-    (?P<skip>\s+|//[^\n]*|/\*.*?\*/)
+    (?P<word>[A-Za-z_$%][\w$]*(?:(?:\.|::)\w+)*)
+  | (?P<skip>\s+|//[^\n]*|/\*.*?\*/)
   | (?P<string>"(?:[^"\\\n]|\\.)*")
   | (?P<number>0[fF][0-9a-fA-F]{8}\b|0[dD][0-9a-fA-F]{16}\b|0[xX][0-9a-fA-F]+U?|0[bB][01]+U?
       |\d+\.\d*(?:[eE][-+]?\d+)?|\d+[eE][-+]?\d+|\d+U?)
   | (?P<directive>\.[A-Za-z_]\w*)
-  | (?P<word>[A-Za-z_$%][\w$]*(?:(?:\.|::)\w+)*)
   | (?P<mark>[-+{}\[\](),;:|!@<>=*&~^?/%.])
     """,
     re.VERBOSE | re.DOTALL,
 )
+_PIECE = re.compile(rf"[ \t]*({re.sub(r'[?]P<[a-z]+>', '?:', _TOKEN.pattern)} | .)", _TOKEN.flags)
+"""What follows blanks: a token, what is skipped, or a character that begins neither."""
+_new = tuple.__new__
 
 
 class Token(NamedTuple):
@@ -100,22 +103,28 @@ class Tokens:
 
 def _scan(text: str) -> list[Token]:
     """The tokens of a text, with the mark at its end. Raises PtxSyntaxError for a character that begins none."""
-    tokens: list[Token] = []
-    position, line = 0, 1
-    for match in _TOKEN.finditer(text):
-        start = match.start()
-        if start != position:
-            break
-        position = match.end()
-        kind = match.lastgroup or ""
-        if kind == "skip":  # nothing else goes beyond a line
-            line += text.count("\n", start, position)
+    texts: list[str] = []
+    lines: list[int] = []
+    line = 1
+    for piece in _PIECE.findall(text):
+        if piece.isspace() or piece[:2] in ("//", "/*"):  # nothing else goes beyond a line
+            line += piece.count("\n")
         else:
-            tokens.append(Token(kind, match.group(), line))
-    if position < len(text):
-        raise PtxSyntaxError(f"unexpected {text[position]!r}", line)
+            texts.append(piece)
+            lines.append(line)
+    kinds = {piece: _kind(piece) for piece in set(texts)}
+    if None in kinds.values():
+        place = next(i for i, piece in enumerate(texts) if kinds[piece] is None)
+        raise PtxSyntaxError(f"unexpected {texts[place]!r}", lines[place])
+    tokens = [_new(Token, told) for told in zip(map(kinds.__getitem__, texts), texts, lines, strict=True)]
     tokens.append(Token("mark", "", line))
     return tokens
+
+
+def _kind(piece: str) -> str | None:
+    """The kind of a token, or None for a character that begins none."""
+    found = _TOKEN.match(piece)
+    return None if found is None else found.lastgroup
 
 
 def read_number(token: Token, negative: bool = False) -> Immediate:

@@ -8,6 +8,7 @@ import pytest
 from semantics_kit import HEADER, instruction, module
 
 from cutegen.emulator.ptx.errors import PtxSyntaxError, UnsupportedInstruction
+from cutegen.emulator.ptx.lexer import Tokens
 from cutegen.emulator.ptx.model import Address, Guard, Immediate, Label, Register, Special, Symbol, Vector
 from cutegen.emulator.ptx.parser import parse
 
@@ -246,3 +247,22 @@ def test_what_is_not_emulated_stops_with_its_line(text: str) -> None:
     with pytest.raises(UnsupportedInstruction) as caught:
         parse(text)
     assert caught.value.text in text and f"line {caught.value.line}" in str(caught.value)
+
+
+def test_tokens_have_the_lines_at_which_they_begin() -> None:
+    text = 'a.b /* one\n two */ %r1,\n\n\t.reg // "three\n"f\\"our" 0f3F800000 1.5 x::y\u00a0-'
+    found = [tuple(token) for token in Tokens(text).items]
+    assert found == [
+        ("word", "a.b", 1),
+        ("word", "%r1", 2),
+        ("mark", ",", 2),
+        ("directive", ".reg", 4),
+        ("string", '"f\\"our"', 5),
+        ("number", "0f3F800000", 5),
+        ("number", "1.5", 5),
+        ("word", "x::y", 5),
+        ("mark", "-", 5),
+        ("mark", "", 5),
+    ]
+    with pytest.raises(PtxSyntaxError, match=r"line 2: unexpected '#'"):
+        Tokens("a\n # \\")
