@@ -87,10 +87,14 @@ class SharedOperand:
 
     def uses(self, lanes: Lanes, mask: Mask) -> Uses:
         """Which mbarriers the lanes of a mask use. Raises Stop as `access` does."""
+        return self.access_and_uses(lanes, mask)[1]
+
+    def access_and_uses(self, lanes: Lanes, mask: Mask) -> tuple[SharedAccess, Uses]:
+        """The bytes that the lanes of a mask use, and which mbarriers these are. Raises Stop as `access` does."""
         access, blocks = self.access(lanes, mask)
         here = whole(lanes.active(mask), lanes.shape)
         offsets = spread(access.rows, lanes.shape)[here] * lanes.shared.unit
-        return Uses(here, offsets, blocks[here], self.instruction)
+        return access, Uses(here, offsets, blocks[here], self.instruction)
 
 
 def read_mbarrier(
@@ -151,8 +155,7 @@ def _making(reader: InstructionReader, makes: bool, slots: Mapping[str, int], pl
     count = read_number(reader, more[0], slots) if makes else None
 
     def make(lanes: Lanes, mask: Mask) -> None:
-        access, _ = where.access(lanes, mask)
-        uses = where.uses(lanes, mask)
+        access, uses = where.access_and_uses(lanes, mask)
         if count is not None:
             lanes.team.mbarriers.make(uses, count(lanes, mask))
             lanes.shared.check_free(access, "initialises an mbarrier in")

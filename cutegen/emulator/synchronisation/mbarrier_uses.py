@@ -48,15 +48,39 @@ class SortedUses:
 
 def sort_uses(uses: Uses) -> SortedUses:
     """Which entries use the same mbarrier."""
-    if len(uses.offsets) == 1:
+    count = len(uses.offsets)
+    if count == 1:
         return SortedUses([(int(uses.blocks[0]), int(uses.offsets[0]))], _FIRST, [_FIRST])
+    if (alike := _sort_alike(uses)) is not None:
+        return alike
     offsets, which = groups_of(uses.offsets)
-    codes, numbers = groups_of(uses.blocks * len(offsets) + which)
-    order = np.argsort(numbers.astype(np.uint16) if len(codes) < 1 << 16 else numbers, kind="stable")
-    ends = np.searchsorted(numbers[order], np.arange(len(codes) + 1)).tolist()
-    index = [order[ends[i] : ends[i + 1]] for i in range(len(codes))]
-    in_turn = sorted(range(len(codes)), key=lambda i: int(index[i][0]))
-    places = np.empty(len(codes), np.int64)
-    places[in_turn] = np.arange(len(codes))
-    keys = [(int(codes[i]) // len(offsets), int(offsets[int(codes[i]) % len(offsets)])) for i in in_turn]
-    return SortedUses(keys, places[numbers], [index[i] for i in in_turn])
+    codes, numbers = groups_of(uses.blocks if len(offsets) == 1 else uses.blocks * len(offsets) + which)
+    if len(codes) == count:  # each entry has one of its own
+        every = np.arange(count)
+        return SortedUses([*zip(uses.blocks.tolist(), uses.offsets.tolist(), strict=True)], every, [*every[:, None]])
+    kind = np.uint8 if len(codes) <= 1 << 8 else np.uint16 if len(codes) <= 1 << 16 else np.int64
+    order = np.argsort(numbers.astype(kind), kind="stable")
+    ends = np.cumsum(np.bincount(numbers)).tolist()
+    index = [order[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+    firsts = [int(entries[0]) for entries in index]
+    if (in_turn := sorted(range(len(codes)), key=firsts.__getitem__)) != [*range(len(codes))]:
+        places = np.empty(len(codes), np.int64)
+        places[in_turn] = np.arange(len(codes))
+        numbers, index = places[numbers], [index[i] for i in in_turn]
+    firsts.sort()
+    keys = [*zip(uses.blocks[firsts].tolist(), uses.offsets[firsts].tolist(), strict=True)]
+    return SortedUses(keys, numbers, index)
+
+
+def _sort_alike(uses: Uses) -> SortedUses | None:
+    """`sort_uses` where all threads use the same mbarriers, one in each block, as most do; else None."""
+    count, wide = len(uses.offsets), uses.lanes.shape[1]
+    rows, row = count // wide, uses.blocks[:wide]
+    if count % wide or (uses.offsets != uses.offsets[0]).any() or len({*row.tolist()}) < wide:
+        return None
+    if (uses.blocks.reshape(rows, wide) != row).any():
+        return None
+    offset = int(uses.offsets[0])
+    numbers = np.arange(count).reshape(rows, wide)
+    keys = [(block, offset) for block in row.tolist()]
+    return SortedUses(keys, numbers.reshape(-1) % wide, [*numbers.T.copy()])

@@ -309,12 +309,11 @@ class Mbarriers:
         Raises Stop for one that is not there, or is not known to be.
         """
         clocks, found = self.clocks, sorted_uses or sort_uses(uses)
-        clusters, members = clocks.cluster[uses.lanes], clocks.member[uses.lanes]
+        places = uses.places
+        clusters, members = clocks.cluster.reshape(-1).take(places), clocks.member.reshape(-1).take(places)
         all_of_them = [self._all.get(key) for key in found.keys]
-        makers, made, published = (
-            np.asarray([0 if one is None else getattr(one, name) for one in all_of_them], np.int64)[found.numbers]
-            for name in ("maker", "made", "published")
-        )
+        rows = [(0, 0, 0) if one is None else (one.maker, one.made, one.published) for one in all_of_them]
+        makers, made, published = np.asarray(rows, np.int64).T.take(found.numbers, axis=1)
         known = clocks.before(clusters, members, makers, made)
         if published.any():
             known |= (published > 0) & clocks.ran_before(clusters, members, makers, published - 1)
