@@ -16,19 +16,22 @@ def live_registers(program: Program) -> list[frozenset[int]]:
     for block in program.blocks:
         read: set[int] = set()
         written: set[int] = set()
-        for instruction, writes in zip(block.instructions, block.writes, strict=True):
-            read |= set(read_registers(instruction, writes, program.slots)) - written
+        for instruction, reads, writes in zip(block.instructions, block.reads, block.writes, strict=True):
             if instruction.guard is None:
-                written |= set(writes or ())
+                read.update(slot for slot in reads if slot not in written)
+                written.update(writes or ())
+            else:  # what it does not write it keeps, and does not read by that
+                read.update(slot for slot in reads[: len(reads) - len(writes or ())] if slot not in written)
         read |= set(end_registers(block, program.slots)) - written
         gets.append(read)
         sets.append(written)
     live: list[set[int]] = [set() for _ in range(len(program.blocks) + 1)]
+    following = [successors(program.blocks, number) for number in range(len(program.blocks))]
     changed = True
     while changed:
         changed = False
         for number in reversed(range(len(program.blocks))):
-            after = set().union(*(live[n] for n in successors(program.blocks, number)))
+            after = set().union(*(live[n] for n in following[number]))
             before = gets[number] | (after - sets[number])
             changed |= before != live[number]
             live[number] = before

@@ -18,7 +18,7 @@ from cutegen.emulator.native.lowering import lower
 from cutegen.emulator.native.segments import Segment
 from cutegen.emulator.operations.alike import gather_alike
 from cutegen.emulator.operations.operands import Operation
-from cutegen.emulator.ptx.model import Instruction, Register
+from cutegen.emulator.ptx.model import Instruction, Register, Symbol
 
 _PASSED = frozenset(("ld", "st", "cvta", "shfl", "mma", "ldmatrix"))
 """Opcodes of instructions that others on registers may be done before and after: they change registers and memory."""
@@ -75,7 +75,12 @@ class Gathering:
 
     def _lowered(self, instruction: Instruction, op: PureOp) -> Lowered | None:
         """An instruction as expressions of the core, or None where it has none."""
-        nodes = lower(instruction, op, self.places)
+        if any(isinstance(source, Symbol) for source in op.sources):  # whose place is another one in another program
+            nodes = lower(instruction, op, self.places)
+        elif "nodes" in op.kept:
+            nodes = op.kept["nodes"]
+        else:
+            nodes = op.kept["nodes"] = lower(instruction, op, self.places)
         if nodes is None:
             return None
         targets = tuple(self.slots[d.name] if d.width else -1 for d in op.destinations)

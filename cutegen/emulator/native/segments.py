@@ -15,7 +15,8 @@ from cutegen.emulator.arithmetic.arrays import Array
 from cutegen.emulator.lanes import Mask
 from cutegen.emulator.native.graphs import Graph
 from cutegen.emulator.native.library import Core
-from cutegen.emulator.native.plans import BLOCKS, THREADS, Merge, Plan, Planner
+from cutegen.emulator.native.plans import BLOCKS, THREADS, Plan
+from cutegen.emulator.native.shared_plans import shared_plans
 from cutegen.emulator.operations.operands import Operation
 from cutegen.emulator.operations.state import Lanes
 
@@ -37,8 +38,8 @@ class Segment:
         self.targets = tuple(graph.results)
         self._widths = tuple(widths[slot] for slot in self.targets)
         self._sizes = tuple(graph.values[value].size for value in inputs)
-        self._select = {size: core.operations[f"sel{8 * size}"].number for size in (1, 2, 4, 8)}
-        self._plans: dict[object, Plan] = {}
+        select = {size: core.operations[f"sel{8 * size}"].number for size in (1, 2, 4, 8)}
+        self._plans = shared_plans(graph, select)
         self._made: dict[object, _Made] = {}
 
     def __call__(self, lanes: Lanes, mask: Mask) -> None:
@@ -126,18 +127,9 @@ class Segment:
 
     def _plan(self, shape: tuple[int, int], inputs: Sequence[Array | None], merges: tuple[int, ...]) -> _Made:
         """The plan for inputs of such shapes, and shape and type of each array that it makes."""
-        sorts, sizes = [], []
-        for array in inputs:
-            assert array is not None
-            sorts.append(_sort(array.shape))
-            sizes.append(array.itemsize)
-        assert tuple(sizes[: len(self._sizes)]) == self._sizes, "a register holds another type than its width's"
-        key = (merges, *sorts)
-        if key not in self._plans:
-            count = len(self.reads)
-            by_slot = {self.targets[n]: Merge(count + i, len(inputs) - 1) for i, n in enumerate(merges)}
-            self._plans[key] = Planner(self.graph, sorts, sizes, by_slot, self._select).plan()
-        plan = self._plans[key]
+        sizes = tuple(array.itemsize for array in inputs[: len(self._sizes)] if array is not None)
+        assert sizes == self._sizes, "a register holds another type than its width's"
+        plan = self._plans.plan(merges, tuple(_sort(array.shape) for array in inputs if array is not None))
         return plan, tuple((_shape(sort, shape), _DTYPES[size]) for sort, size in plan.made)
 
 

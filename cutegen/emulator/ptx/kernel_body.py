@@ -27,7 +27,7 @@ from cutegen.emulator.ptx.model import (
     Vector,
 )
 from cutegen.emulator.ptx.scopes import Scope
-from cutegen.emulator.ptx.variables import TYPE_BYTES, read_variable
+from cutegen.emulator.ptx.variables import read_variable, register_width
 
 _BRANCHES = frozenset(("bra",))
 _WITH_CARRY = frozenset(("addc", "subc", "madc"))
@@ -181,13 +181,8 @@ class Body:
         items = {".v2": 2, ".v4": 4}.get(kind.text, 1)
         if items > 1:
             kind = tokens.take()
-        if kind.text == ".pred":
-            width = 1
-        elif kind.text == ".b128":
-            width = 128
-        elif kind.text in TYPE_BYTES:
-            width = max(8 * TYPE_BYTES[kind.text], 16)
-        else:
+        width = register_width(kind.text)
+        if width is None:
             raise UnsupportedInstruction(f".reg {kind.text}", kind.line, tokens.text_of(kind.line))
         while True:
             name = tokens.word()
@@ -267,11 +262,8 @@ class Body:
         """Adds an instruction; the label of a `branch` is looked up once all are known."""
         if branch:
             self.jumps.append((len(self.instructions), self.scope))
-        self.instructions.append(
-            Instruction(
-                parts[0], tuple(parts[1:]), guard, tuple(operands), line, self.source_line, text, self.elsewhere
-            )
-        )
+        place = line, self.source_line, text, self.elsewhere
+        self.instructions.append(Instruction(parts[0], tuple(parts[1:]), guard, tuple(operands), *place))
 
     def _is_passed(self, address: Address) -> bool:
         """Whether an address is that of what a function is called with, or of what it returns."""

@@ -138,3 +138,10 @@ def _parameter(tokens: Tokens, offset: int) -> Parameter:
         size *= tokens.integer()
         tokens.expect("]")
     return Parameter(name, -(-offset // align) * align, size, align)
+
+
+def register_width(kind: str) -> int | None:
+    """The width in bits of registers of a type, given with its dot, or None for what is no type of registers."""
+    if kind in (".pred", ".b128"):
+        return 1 if kind == ".pred" else 128
+    return max(8 * TYPE_BYTES[kind], 16) if kind in TYPE_BYTES else None
