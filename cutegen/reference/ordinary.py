@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from functools import reduce
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -48,7 +49,11 @@ class _Settled(NamedTuple):
 
 def add(a: Bounded, b: Bounded, dtype: Dtype, sign: int, fully: Fully) -> Bounded:
     """The sum, or the difference where `sign` is -1."""
+    if decided := _nan_of_one(dtype, a, b):
+        return decided
     value = a.value + b.value if sign == 1 else a.value - b.value
+    if decided := _unknown_of_one(value, dtype, a, b):
+        return decided
     error = a.error if b.known else b.error if a.known else a.error + b.error
     settled = _settled(value, None if a.known and b.known else error, dtype)
     return _mended(value, settled, dtype, fully, a, b)
@@ -56,14 +61,22 @@ def add(a: Bounded, b: Bounded, dtype: Dtype, sign: int, fully: Fully) -> Bounde
 
 def multiply(a: Bounded, b: Bounded, dtype: Dtype, fully: Fully) -> Bounded:
     """The product. One that is 0 is ordinary if it cannot have either sign."""
+    if decided := _nan_of_one(dtype, a, b):
+        return decided
     value = a.value * b.value
     if a.known and b.known:
         return _mended(value, _settled(value, None, dtype), dtype, fully, a, b)
+    if decided := _unknown_of_one(value, dtype, a, b):
+        return decided
     if b.known:
         error = b.value.abs() * a.error
     else:
-        error = a.value.abs() * b.error
-        error = error if a.known else error + b.value.abs() * a.error + a.error * b.error
+        error = a.value.abs()
+        error = error.mul_(b.error) if error.shape == value.shape else error * b.error
+        if a is b:
+            error = (error + error).add_(a.error * a.error)
+        elif not a.known:
+            error = error + b.value.abs() * a.error + a.error * b.error
     settled = _settled(value, error, dtype)
     if settled.zeros and (_of_open_sign(a) or _of_open_sign(b)):
         zeros = value == 0
@@ -73,6 +86,8 @@ def multiply(a: Bounded, b: Bounded, dtype: Dtype, fully: Fully) -> Bounded:
 
 def divide(a: Bounded, b: Bounded, dtype: Dtype, fully: Fully) -> Bounded:
     """The quotient of divisors that are surely not 0."""
+    if decided := _nan_of_one(dtype, a, b):
+        return decided
     value, room = a.value / b.value, b.value.abs()
     if not b.known:
         room = room - b.error
@@ -87,6 +102,8 @@ def cast(x: Bounded, dtype: Dtype, fully: Fully) -> Bounded:
     """What is rounded once to a narrower type."""
     import torch
 
+    if decided := _nan_of_one(dtype, x) or _unknown_of_one(x.value, dtype, x):
+        return decided
     if x.known:
         value = rounded(x.value, dtype)
         strange = None if float(value.abs().max()) < overflow(dtype) else ~(value.abs() < overflow(dtype))
@@ -99,15 +116,21 @@ def cast(x: Bounded, dtype: Dtype, fully: Fully) -> Bounded:
 
 
 def total(x: Bounded, axis: tuple[int, ...], most: int | None, fully: Fully) -> Bounded:
-    """The sum along axes, where no partial one can overflow."""
+    """The sum along axes, where no partial one can overflow. One with a NaN that is surely one is another, and nothing
+    is known of one with a number of which nothing is.
+    """
     import torch
 
+    if decided := _nan_of_one(x.dtype, x):
+        shape = [1 if i in axis else size for i, size in enumerate(x.value.shape)]
+        return replace(decided, value=decided.value.as_strided(shape, [0] * len(shape)))
     value, sizes = x.value.sum(axis, True), x.value.abs()
     terms = torch.full_like(value, math.prod(x.value.shape[i] for i in axis), dtype=torch.int64)
     if not float(sizes.min()) > 0:
         terms = (sizes + x.error != 0).sum(axis, True)
     magnitude = sizes.add_(x.error).sum(axis, True)
     propagated = torch.zeros_like(value) if x.known else x.error.expand_as(x.value).sum(axis, True)
+    unknown = propagated == torch.inf
     gamma = gamma_of((terms - 1).clamp(0, most), unit(x.dtype))
     single = terms <= 1
     if some(few := (propagated == 0) & (magnitude <= 2.0 ** PRECISION[x.dtype])):
@@ -117,10 +140,16 @@ def total(x: Bounded, axis: tuple[int, ...], most: int | None, fully: Fully) -> 
     stays = (magnitude * (1 + gamma) < overflow(x.dtype)) & (value.abs() + bound < overflow(x.dtype))
     if every(stays):
         return Bounded(value, bound, x.dtype)
-    strange = ~stays.flatten()
-    values, errors = (_rows(each, axis)[strange] for each in (x.value, x.error.expand_as(x.value)))
-    again = fully(Bounded(values, errors, x.dtype), (1,))
-    value[~stays], bound[~stays] = again.value.flatten(), again.error.flatten()
+    nan = value.isnan()
+    if some(nan):
+        nan &= (x.value.isnan() if x.known else x.value.isnan() & x.exact).any(axis, True)
+    bound.masked_fill_(unknown, torch.inf).masked_fill_(nan, 0.0)
+    strange = ~(stays | unknown | nan)
+    if some(strange):
+        rows = strange.flatten()
+        values, errors = (_rows(each, axis)[rows] for each in (x.value, x.error.expand_as(x.value)))
+        again = fully(Bounded(values, errors, x.dtype), (1,))
+        value[strange], bound[strange] = again.value.flatten(), again.error.flatten()
     return Bounded(value, bound, x.dtype)
 
 
@@ -143,23 +172,72 @@ def _settled(value: torch.Tensor, error: torch.Tensor | None, dtype: Dtype) -> _
     """What `rounding` and `settle` make of results that had this error before they were rounded, None for no error."""
     import torch
 
-    magnitude, threshold = value.abs(), overflow(dtype)
-    low, high = map(float, torch.aminmax(magnitude))  # NaN, if one is among them
+    threshold = overflow(dtype)
     if error is None:
+        low, high = map(float, torch.aminmax(value))  # NaN, if one is among them
+        high = max(-low, high)
         off = rounded(value, dtype).sub_(value)
         if not any(map(float, torch.aminmax(off))) and high < threshold:
-            return _Settled(torch.zeros((), dtype=torch.float64, device=value.device), None, low == 0)
-        total = half_ulp(magnitude.clone(), dtype).mul_(SLACK).masked_fill_(off == 0, 0.0)
+            return _Settled(torch.zeros((), dtype=torch.float64, device=value.device), None, low <= 0)
+        total = half_ulp(value.abs(), dtype).mul_(SLACK).masked_fill_(off == 0, 0.0)
+        most = high * unit(dtype)
     else:
-        total = half_ulp(magnitude + error, dtype)
-        if not float(error.min()) > 0:
+        magnitude = value.abs()
+        low, high = map(float, torch.aminmax(magnitude))
+        least, most = map(float, torch.aminmax(error))
+        total = half_ulp(magnitude.add_(error), dtype)
+        if not least > 0:
             exact = (error == 0) & (rounded(value, dtype) == value)
             total = total.masked_fill_(exact, 0.0)
         total = total.add_(error).mul_(SLACK)
+        most += (high + most) * unit(dtype)
     strange = None
-    if not high + float(total.max()) < threshold:
-        strange = ~(magnitude.add_(total) < threshold)
+    # of most numbers a bound of all that is too large by little tells that they are ordinary
+    if not high + 2 * most < threshold and not high + float(total.max()) < threshold:
+        strange = ~(value.abs().add_(total) < threshold)
     return _Settled(total, strange, not low > 0)
+
+
+def _nan_of_one(dtype: Dtype, *operands: Bounded) -> Bounded | None:
+    """The results where an operand is one number for all of them which is surely NaN: one NaN for all, with one 0 for
+    its error.
+    """
+    import numpy as np
+    import torch
+
+    for x in operands:
+        if _one(x.value) and _one(x.error) and math.isnan(_number(x.value)) and _number(x.error) == 0:
+            shape = np.broadcast_shapes(*(tuple(each.value.shape) for each in operands))
+            nan, zero = (torch.tensor(n, dtype=torch.float64, device=x.value.device) for n in (math.nan, 0.0))
+            return Bounded(nan.expand(shape), zero, dtype)
+    return None
+
+
+def _unknown_of_one(value: torch.Tensor, dtype: Dtype, *operands: Bounded) -> Bounded | None:
+    """These results where nothing is known of an operand which is one number for all of them: of none that is not NaN
+    for another reason is anything known, either.
+    """
+    import torch
+
+    if not any(_one(x.error) and _number(x.error) == math.inf for x in operands):
+        return None
+    error = torch.tensor(math.inf, dtype=torch.float64, device=value.device)
+    for x in operands:
+        if not _one(x.error) or _number(x.error) == 0:
+            nan = x.value.isnan() if x.known else x.value.isnan() & x.exact
+            if some(nan):
+                error = error.expand_as(value).masked_fill(nan, 0.0)
+    return Bounded(value, error, dtype)
+
+
+def _one(x: torch.Tensor) -> bool:
+    """Whether a tensor has one number, whatever its shape."""
+    return x.numel() == 1 or not any(x.stride())
+
+
+def _number(x: torch.Tensor) -> float:
+    """The one number that a tensor has."""
+    return float(x.as_strided((), ()))
 
 
 def _of_open_sign(x: Bounded) -> bool:
@@ -184,7 +262,7 @@ def _mended(value: torch.Tensor, settled: _Settled, dtype: Dtype, fully: Fully, 
     if not inexact:
         rest, error = strange & value.isfinite(), error.masked_fill(strange, 0.0)
     else:
-        unknown = reduce(torch.logical_or, [x.error.isinf() for x in inexact])
+        unknown = reduce(torch.logical_or, [x.error == torch.inf for x in inexact])
         nan = reduce(torch.logical_or, [x.value.isnan() if x.known else x.value.isnan() & x.exact for x in operands])
         error = error.masked_fill(unknown, torch.inf).masked_fill_(nan, 0.0)
         rest = strange & ~(unknown | nan)

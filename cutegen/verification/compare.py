@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from cutegen.reference.masks import some
+from cutegen.reference.masks import every, some
 
 if TYPE_CHECKING:
     import torch
@@ -107,17 +107,20 @@ def _mostly_near(actual: torch.Tensor, expected: torch.Tensor, bound: torch.Tens
     found = actual.to(expected.dtype)  # floats of 8 bits are compared with no others
     error = (found - expected).abs().to(torch.float64)
     most, (low, allowed) = float(error.max()), map(float, torch.aminmax(bound))
-    if not (most <= low and allowed < math.inf) or signed and not low > 0:
+    open_zeros = signed and not low > 0
+    if open_zeros or not allowed < math.inf or not (most <= low or most < math.inf and every(error <= bound)):
         judged = bound < torch.inf
         near = (error <= bound) & judged
         if not whole and not most < math.inf:
             same = (found == expected) | (found.isnan() & expected.isnan())
             near |= same & judged
             error = error.masked_fill_(same, 0.0)
-        if signed and not low > 0:
+        if open_zeros:
             near &= (bound > 0) | (expected != 0)
-        own = _of_near(error.masked_fill_(~near, 0.0), bound.masked_fill(~near, 0.0))
-        others = judged & ~near
+        far = ~near
+        error, kept = error.masked_fill_(far, 0.0), bound.masked_fill(far, 0.0)
+        own = _of_near(error, kept, float(error.max()), float(kept.max()))
+        others = judged & far
         unbounded = bound.numel() - int(torch.count_nonzero(judged))
         if not some(others):
             return replace(own, unbounded=unbounded)
@@ -131,15 +134,14 @@ def _mostly_near(actual: torch.Tensor, expected: torch.Tensor, bound: torch.Tens
         again = replace(again, worst=_index(place, actual.shape))
         own = replace(own, count=actual.numel() - again.count, unbounded=unbounded)
         return together(sorted((own, again), key=lambda one: one.worst or ()))
-    return _of_near(error, bound)
+    return _of_near(error, bound, most, allowed)
 
 
-def _of_near(error: torch.Tensor, bound: torch.Tensor) -> Comparison:
-    """What `compare` says of elements with such errors within finite bounds."""
+def _of_near(error: torch.Tensor, bound: torch.Tensor, most: float, allowed: float) -> Comparison:
+    """What `compare` says of elements with such errors within finite bounds, the largest of which are given."""
     ratios = (error / bound).nan_to_num_(0.0)  # of no error where none is allowed
     flat = int(ratios.flatten().argmax())
     ratio = float(ratios.flatten()[flat])
-    most, allowed = float(error.max()), float(bound.max())
     return Comparison(True, error.numel(), 0, 0, most, allowed, ratio, _index(flat, error.shape))
 
 

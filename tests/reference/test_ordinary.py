@@ -98,7 +98,7 @@ OPERATIONS: dict[str, tuple[Callable[..., Bounded], Callable[..., Bounded]]] = {
     left=operands,
     right=operands,
     dtype=st.sampled_from(NARROW),
-    narrow=st.sampled_from([(6, 40), (6, 1), (1, 40)]),
+    narrow=st.sampled_from([(6, 40), (6, 1), (1, 40), (1, 1), ()]),
     seed=st.integers(0, 2**20),
 )
 def test_an_operation_of_two_sides_gives_what_its_full_formula_does(
@@ -171,6 +171,37 @@ def test_ordinary_numbers_are_not_computed_fully() -> None:
         ordinary.divide(y, x, Dtype.f32, fully)
         ordinary.cast(y, Dtype.bf16, fully)
         y.value[1, 2] = 1.0
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_one_number_that_tells_nothing_decides_all_results_at_once(name: str, kind: str) -> None:
+    quickly, fully = OPERATIONS[name]
+    chance = torch.Generator().manual_seed(7)
+    x = values_of(kind, (4, 9), Dtype.f32, chance)
+    for error in ERRORS:
+        a = Bounded(x, errors_of(error, x, chance), Dtype.f32)
+        for number, known in ((math.nan, 0.0), (3.0, math.inf), (0.0, math.inf), (math.nan, math.inf)):
+            one = Bounded(*(torch.full((1, 1), n, dtype=torch.float64) for n in (number, known)), Dtype.f32)
+            for sides in ((a, one), (one, a)):
+                found = quickly(*sides, Dtype.f32)
+                same(found, fully(*sides, Dtype.f32))
+                if not known:
+                    assert found.known and found.value.stride() == (0, 0)
+                    same(casting.cast(found, Dtype.bf16), casting.cast_fully(found, Dtype.bf16))
+                    same(sums.total(found, (1,)), sums.total_fully(found, (1,)))
+
+
+def test_a_sum_with_a_number_that_tells_nothing_is_not_computed_fully() -> None:
+    def fully(*operands: object) -> Bounded:
+        raise AssertionError(f"{operands} are summed fully")
+
+    value = values_of("ordinary", (3, 9), Dtype.f32, torch.Generator().manual_seed(3))
+    x = Bounded(value, torch.zeros_like(value), Dtype.f32)
+    x.value[0, 2], x.error[1, 3] = math.nan, math.inf
+    found = ordinary.total(x, (1,), None, fully)
+    same(found, sums.total_fully(x, (1,)))
+    assert found.error.flatten().tolist()[:2] == [0.0, math.inf]
 
 
 # ------------------------------------------------------------------------------------------------------ in parts
