@@ -226,6 +226,10 @@ int run(const s64 *plan, const char *inputs, const char *outputs, s64 threads, s
     return 0;
 }
 
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("O3")  // for loops over lanes and units, of which there are few
+#endif
+
 #include "accesses.h"
 #include "agents.h"
 #include "products.h"
