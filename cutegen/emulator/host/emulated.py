@@ -195,8 +195,9 @@ class Emulated:
             self.reports.append(report)
             report.check()
             exact &= report.exact
+        named = {tensor.name for some in given for tensor in some}
         for tensor in shared:
-            _check_whole(tensor, made.target)
+            _check_whole(tensor, made.target, tensor.name in named)
         return exact
 
     def _given(
@@ -308,12 +309,13 @@ def _outcome(target: str, exact: bool, kernels: tuple[str, ...], outputs: Sequen
     return Outcome(target, exact, kernels, tuple((tensor, tensor.bytes().tobytes()) for tensor in outputs))
 
 
-def _check_whole(tensor: BoundTensor, target: str) -> None:
-    """Raises FaultError if an output of several launches, or of none, has elements that none of them has written."""
+def _check_whole(tensor: BoundTensor, target: str, given: bool) -> None:
+    """Raises FaultError if an output that several launches are `given`, or none, has elements that none has written."""
     assert tensor.unwritten is not None
     count, offset = unwritten_elements(tensor, tensor.unwritten)
     if count:
         text = f"{count} of {tensor.elements} elements of {tensor.name} were never written"
+        text += "" if given else f": no kernel that the call launches is given {tensor.name}"
         where = tensor.at + offset
         element = element_at(tensor, where)
         fault = Fault("output-not-written", text, address=where, tensor=tensor.name, element=element, target=target)

@@ -31,7 +31,7 @@ from cutegen.emulator import (  # noqa: E402
 )
 from cutegen.emulator.host.builds import Build, build, builds  # noqa: E402
 from cutegen.emulator.host.capture import Launch  # noqa: E402
-from cutegen.emulator.host.emulated import WORKSPACE  # noqa: E402
+from cutegen.emulator.host.emulated import WORKSPACE, _check_whole  # noqa: E402
 from cutegen.emulator.host.limits import CURRENT_STREAM, DEFAULT_STREAMS  # noqa: E402
 from cutegen.emulator.host.source_lines import cached_line_tables  # noqa: E402
 from cutegen.emulator.memory.bound_tensors import BoundTensor  # noqa: E402
@@ -307,8 +307,16 @@ def test_each_kernel_is_given_what_its_parameters_name() -> None:
         {"a": ("in", False), space.name: workspace},
     ]
     assert roles(asked(c.at), asked(c.at + 4, c.at)) == [{"c": several}, {"c": several}]
-    assert emulated._given([asked(a.at), asked(a.at)], [a, c])[1][0].name == "c", "looked at if no kernel has it, too"
     assert roles(asked()) == [{"a": ("in", False), "c": alone, space.name: workspace}], "a single one is given all"
+
+
+@pytest.mark.parametrize("launches", [0, 2])
+def test_an_output_that_no_kernel_is_given_is_not_written(launches: int) -> None:
+    c = BoundTensor("c", 0, (4,), (1,), 4, "out", 2 << 40)
+    asked = [Launch("k", (1, 1, 1), (32, 1, 1), 0, b"\1\2\3\4")] * launches
+    _, (unwritten,) = Emulated([], ["c"])._given(asked, [c])
+    with pytest.raises(FaultError, match="4 of 4 elements of c .*: no kernel that the call launches is given c"):
+        _check_whole(unwritten, "sm_80", given=False)
 
 
 FILLED = r"    _fill_workspace_B\(.*"
