@@ -10,8 +10,10 @@ import pytest
 
 from cutegen.analysis import accesses, conflicts
 from cutegen.codegen import Module, generate
+from cutegen.emulator.checks.shared_races import SharedAccess
 from cutegen.emulator.memory.shared_memory import SharedMemory
 from cutegen.emulator.memory.tensor_maps import swizzled
+from cutegen.emulator.ptx.model import Instruction
 from cutegen.emulator.warps.shared_matrices import Descriptor
 from cutegen.families.gemm_warpspecialized.plan import WarpspecializedPlan
 from cutegen.families.gemm_warpspecialized.shared_memory import moves_of, parts_of, piece_of, stage_of
@@ -98,19 +100,20 @@ def test_threads_write_where_the_access_says(
     plan = plan_of(module)
     (x,) = plan.passing
     found: dict[int, list[int]] = {}
-    store = SharedMemory.store
+    access = SharedMemory.access
 
     def noted(
-        memory: Any, address: Any, offset: int, size: int, values: Any, poison: Any, mask: Any, *more: Any
-    ) -> None:
-        shape = memory.shape
-        active = np.broadcast_to(True if mask is None else mask, shape)
-        places = np.broadcast_to(address, shape)
-        for thread in np.flatnonzero(active[:, 0]):
-            found.setdefault(int(thread), []).append(int(places[thread, 0]) + offset - ADDRESS)
-        store(memory, address, offset, size, values, poison, mask, *more)
+        memory: Any, address: Any, offset: int, size: int, mask: Any, instruction: Instruction, *more: Any
+    ) -> SharedAccess:
+        if instruction.opcode in ("st", "stmatrix"):
+            shape = memory.shape
+            active = np.broadcast_to(True if mask is None else mask, shape)
+            places = np.broadcast_to(address, shape)
+            for thread in np.flatnonzero(active[:, 0]):
+                found.setdefault(int(thread), []).append(int(places[thread, 0]) + offset - ADDRESS)
+        return access(memory, address, offset, size, mask, instruction, *more)
 
-    monkeypatch.setattr(SharedMemory, "store", noted)
+    monkeypatch.setattr(SharedMemory, "access", noted)
     path = tmp_path / "product.py"
     path.write_text(module.text, encoding="utf-8")
     case = Case("a tile", "", {"M": 128, "N": 96, "K": 64}, "padded", "integers", blocks=1)
