@@ -82,7 +82,7 @@ def main() -> None:
                     os.close(descriptor)
         for request in [one for one in waiting if not {*one.text["imports"]} & {*left}]:
             waiting.remove(request)
-            server.fork(request)
+            server.fork(request, [descriptor for other in waiting for descriptor in other.given])
         if imports:
             with contextlib.suppress(Exception):
                 importlib.import_module(left[0])
@@ -110,8 +110,8 @@ class _Server:
         self._asked, self._own = asked, own
         self.running: dict[int, int] = {}
 
-    def fork(self, request: _Request) -> None:
-        """Forks a worker, and tells of it."""
+    def fork(self, request: _Request, others: Sequence[int]) -> None:
+        """Forks a worker, and tells of it. It closes `others`, the descriptors of those that are still to be forked."""
         stdin, stdout, log, status = request.given
         fresh = not may_fork()
         gc.freeze()  # what is there by now is never garbage: collections leave these pages shared
@@ -122,7 +122,7 @@ class _Server:
         if number == 0:
             signal.set_wakeup_fd(-1)
             gc.enable()
-            for descriptor in (*self._own, self._asked.detach(), *self.running.values(), status):
+            for descriptor in (*self._own, self._asked.detach(), *self.running.values(), *others, status):
                 os.close(descriptor)
             _work(request.text, stdin, stdout, log, fresh)
         for descriptor in (stdin, stdout, log):

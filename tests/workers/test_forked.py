@@ -258,3 +258,11 @@ def test_a_worker_is_forked_once_what_it_needs_is_imported() -> None:
     assert "forked_pause" in first["modules"] and "forked_last" not in first["modules"]
     assert {*modules} <= {*second["modules"]}
     assert first["imported by"] == second["imported by"] and first["process"] != first["imported by"]
+
+
+def test_a_worker_holds_nothing_of_those_that_are_forked_after_it() -> None:
+    """Both wait for the import. The first one goes on, and the end of the second is told all the same."""
+    both = setup(timeout=15.0, imports=("forked_kit", "forked_pause"), OF="two at once")
+    with Crew(both, 2) as crew:
+        _, second = endings(crew, ("tell", None), ("signal", "SIGKILL"))
+    assert second.death is not None and second.death.how == "died" and second.death.code == -signal.SIGKILL

@@ -64,6 +64,11 @@ class SharedHistory:
         if result != AccessResult.FINE:
             self._read(access.instruction, self.touches(access))
 
+    @property
+    def has_core(self) -> bool:
+        """Whether the core notes accesses here."""
+        return self._core is not None
+
     def _by_core(self, what: Noted, access: SharedAccess, more: Array | None = None) -> AccessResult:
         """Lets the core note an access, or look at it. Where that is WRONG, numpy does it, or finds what is wrong.
 

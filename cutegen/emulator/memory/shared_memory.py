@@ -62,7 +62,8 @@ class SharedMemory:
         self.log: AccessLog | SharedHistory = AccessLog(self.rows, unit, shape)
         if clocks is not None:
             self.log = SharedHistory(self.rows, unit, clocks)
-        found = core()
+        # The core may be there since the history was made without it
+        found = core() if isinstance(self.log, AccessLog) or self.log.has_core else None
         self._core = None if found is None else CoreLoads(found, size, shape, self.data, self.flags, self.log)
         self._pending = CopyGroups(shape)
         self._blocks = np.arange(shape[1])[None, :]

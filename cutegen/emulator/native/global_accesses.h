@@ -80,7 +80,7 @@ static int find_places(Global *access, const char *tuple, const s64 *given, s64 
     for (;; number++) {
         if (number == given[ARENA_COUNT]) return 0;
         access->arena = (const s64 *)((const s64 *)given[ARENAS])[number];
-        if (low >= access->arena[LOW] && high + total <= access->arena[HIGH]) break;
+        if (low >= access->arena[LOW] && high <= access->arena[HIGH] - total) break;
     }
     access->number = number;
     access->shift = __builtin_ctzll((u64)access->arena[UNIT]);

@@ -33,7 +33,7 @@ int load_shared(const char *tuple, Load *load, const char *noting, const s64 *no
             s64 place = place_of(&address, load, thread, block), row = place >> shift;
             *(s64 *)at(&rows, thread, block) = row;
             if (load->masked && !*at(&mask, thread, block)) continue;
-            if (place < 0 || place + size > load->memory || (place + load->start) & (size - 1)) return WRONG;
+            if (place < 0 || place > load->memory - size || (place + load->start) & (size - 1)) return WRONG;
             s64 column = load->placed ? *(const s64 *)at(&columns, thread, block) : block;
             for (s64 i = 0; i < count; i++)
                 if (flags[(row + i) * blocks + column]) return WRONG;

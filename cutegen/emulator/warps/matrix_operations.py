@@ -110,6 +110,7 @@ def matrix_copy_operation(instruction: Instruction, slots: Mapping[str, int], pl
         memory.check_free(access, "writes")
         memory.log.write(access)
         stored = [slots[register.name] for register in copy.registers]
+        held = registers_by_warp(lanes, stored)  # first: of a register that nothing has written all becomes poison
         lost = None
         if not lanes.clean(stored, lanes.active(mask)):
             lost = marks_of(lanes, stored)
@@ -118,7 +119,7 @@ def matrix_copy_operation(instruction: Instruction, slots: Mapping[str, int], pl
             lost = lost[warps, :rows]
         first = by_warp(lanes, access.rows)[warps, :rows, None] + np.arange(access.count)
         columns = np.broadcast_to((warps % lanes.shape[1])[:, None, None], first.shape)
-        units = copy.rows(registers_by_warp(lanes, stored)[:, warps].transpose(1, 2, 0)).view(memory.data.dtype)
+        units = copy.rows(held[:, warps].transpose(1, 2, 0)).view(memory.data.dtype)
         store_units(memory, first, columns, units, lost)
 
     def marks_of(lanes: Lanes, stored: Sequence[int]) -> Array:

@@ -124,6 +124,13 @@ def test_stmatrix_spreads_the_poison_of_each_half_by_itself() -> None:
     assert (found.kind, found.thread) == ("never-written", (1, 0, 0))
 
 
+def test_stmatrix_stores_poison_of_a_register_that_nothing_has_touched() -> None:
+    result = np.zeros(32, np.uint16)
+    untouched = HALVES.replace("mov.b32 %r5, {%rs1, %rs2};\n", "").replace("WHICH", "0")
+    found = fault(kernel(untouched, 1, shared=128), tensors((result, "inout")))
+    assert (found.kind, found.thread) == ("never-written", (0, 0, 0))
+
+
 SOME_WARPS = """
 mov.b32 %r2, smem;
 mad.lo.u32 %r3, %r0, 16, %r2;
