@@ -175,7 +175,7 @@ def _compile(
 
     def begun(count: int) -> None:
         if options.verify:
-            compile_beside()  # once the imports have had the processors: what runs it waits for the compiler anyway
+            compile_beside()  # not before: imports need the processors, and no kernel runs until it is compiled
             meanwhile.begin(count)
 
     cache = Cache() if options.cache else None

@@ -62,6 +62,8 @@ class CoreLoads:
         given: Given | None = None
         if history is not None:
             given = history.for_core(SharedAccess(rows, units, mask, instruction, 0, 0, columns=columns))
+            if given is None:
+                return None
         flags = (mask is not None, columns is not None, address.itemsize == 8)
         self._numbers[:_LOW] = (*self.shape, *flags, offset, size, count, unit, BASE, self.size)
         masks, places = address if mask is None else mask, address if columns is None else columns
