@@ -152,7 +152,8 @@ def promises(ctx: Context, modes: tuple[str, ...]) -> tuple[dict[str, int], dict
 def unknown_name(ctx: Context, statement: int, name: str, start: int, end: int, known: list[str]) -> None:
     """Says that nothing declares a name in the statement of that number."""
     near = nearest(name, known)
-    help = f"did you mean `{near}`?" if near else f"declare it under tensors or scalars; there are {', '.join(known)}"
+    there = ", ".join(dict.fromkeys(known))  # an output that a statement computes is known as both
+    help = f"did you mean `{near}`?" if near else f"declare it under tensors or scalars; there are {there}"
     path = ("compute",) if isinstance(ctx.data["compute"], str) else ("compute", statement)
     span = ctx.variant.place(path, start, end - start)
     ctx.say("CG121", f"`{shown(name)}` is neither a tensor nor a scalar", span=span, help=help)

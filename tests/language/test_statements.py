@@ -110,6 +110,11 @@ def test_a_mistake_is_told_at_its_place(base: str, old: str, new: str, code: str
         )
 
 
+def test_a_computed_output_is_offered_once() -> None:
+    found = problem(SWIGLU.replace("dG = dY * U * s", "dG = dY * U * factor"))
+    assert found.help is not None and found.help.partition("there are ")[2].split(", ").count("dU") == 1
+
+
 def test_the_schema_takes_a_text_or_a_list_of_texts() -> None:
     compute = schema()["properties"]["compute"]
     assert compute["type"] == ["string", "array"] and compute["items"]["type"] == "string"
