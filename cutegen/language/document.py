@@ -15,10 +15,10 @@ from typing import Any
 import yaml
 
 from cutegen.language.diagnostics import LINE_BREAK, START, Diagnostic, Span
-from cutegen.language.events import events
 from cutegen.language.kinds import Path
 from cutegen.language.names import shown
-from cutegen.language.scalars import Plain, resolve
+from cutegen.yaml12.events import events
+from cutegen.yaml12.scalars import Plain, resolve
 
 MAX_CHARACTERS = 1_000_000
 MAX_DEPTH = 64

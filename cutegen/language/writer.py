@@ -15,8 +15,8 @@ from cutegen.language.cases import Cases
 from cutegen.language.counts import Count
 from cutegen.language.kinds import Path, Record, block_paths
 from cutegen.language.model import LANGUAGE, KernelSpec
-from cutegen.language.scalars import resolve
 from cutegen.layouts import format_layout
+from cutegen.yaml12.scalars import resolve
 
 # Lists whose items stand on a line of their own each.
 _LISTS: tuple[Path, ...] = (("compute",), ("verify", "shapes"), ("bench", "shapes"))

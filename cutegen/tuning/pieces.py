@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from cutegen.language.events import events
+from cutegen.yaml12.events import events
 
 
 @dataclass(eq=False)

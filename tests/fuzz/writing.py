@@ -7,7 +7,7 @@ import math
 import re
 from typing import Any
 
-from cutegen.language.scalars import resolve
+from cutegen.yaml12.scalars import resolve
 from tests.fuzz.chance import Chance
 
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*\Z")
