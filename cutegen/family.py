@@ -292,6 +292,12 @@ class Family(ABC, Generic[S, P]):
         """
         return None
 
+    def form(self, plan: P) -> object | None:
+        """What a kernel is but for its numbers: kernels of one module whose forms are equal have the same statements,
+        loops, barriers and copies, and differ in how many of each. None: no other kernel is like it.
+        """
+        return None
+
     def more_wishes(self, plan: P, tiles: Mapping[str, int]) -> Iterator[Wish]:
         """Cases besides those that follow for any family, where this one counts or pads in a way of its own.
 

@@ -13,6 +13,7 @@ from cutegen.hostchecks.judging import Check, Host, NotRun
 from cutegen.planning.plan import Plan
 from cutegen.verification.cases import Case
 from cutegen.verification.executor import CannotRun, Executor
+from cutegen.verification.forms import firsts_of_form
 from cutegen.verification.lacking import NoMemory
 from cutegen.verification.report import HostCheck, Reason
 from cutegen.verification.scalars import scalar_values
@@ -105,7 +106,8 @@ def _checks(host: Host) -> Iterator[tuple[Check, bool]]:
         wrong = wrong_tensors.checks(host, number)
         yield from _marked(wrong, host, host.spec.tensors[number].argument, cheap=True)
     yield from _marked(sizes.checks(host), host, "sizes")
-    for kernel in host.plan.kernels:
+    firsts = firsts_of_form(host.plan.kernels)
+    for kernel in (kernel for place, kernel in enumerate(host.plan.kernels) if place in firsts):
         usual = replace(host, plan=kernel.ways[0], whole=host.plan)
         if kernel is not host.plan:
             usual = replace(usual, executor=host.executor.for_targets(kernel.spec.targets))

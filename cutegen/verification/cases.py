@@ -12,6 +12,7 @@ from types import MappingProxyType
 
 from cutegen.language.model import KernelSpec, Tensor
 from cutegen.planning.plan import Plan
+from cutegen.verification.forms import firsts_of_form
 from cutegen.verification.wishes import Data, Layout, Wish, allowed, between, derived, tiles_of
 
 NO_UNITS: Mapping[str, int] = MappingProxyType({})
@@ -103,7 +104,7 @@ def derive_cases(plan: Plan) -> tuple[Case, ...]:
     """Every case that the kernel of a plan is verified on, in a fixed order."""
     cases: dict[tuple[object, ...], Case] = {}
     more: list[Case] = []
-    general = _general(plan.kernels)
+    general, firsts = _general(plan.kernels), firsts_of_form(plan.kernels)
     # Targets of kernels that had every case of `_all_but_one`: one set for the module's own choice among its kernels,
     # and one for each family whose kernels choose a way themselves
     told: dict[str, set[str]] = {}
@@ -113,7 +114,8 @@ def derive_cases(plan: Plan) -> tuple[Case, ...]:
             tiles = tiles_of(way)
             own = way.spec.family.wishes(way, tiles)
             for wish in derived(way, tiles) if own is None else own:
-                if (place in general or not wish.once) and (number == 0 or wish.every_way):
+                wanted = (place in general or not wish.once) and (place in firsts or not wish.form)
+                if wanted and (number == 0 or wish.every_way):
                     _add(cases, plan, kernel, way, wish, tiles, number)
         beside = [*_just_beyond(plan, ways[0], len(cases))]
         if len(ways) > 1 or kernel is not plan:

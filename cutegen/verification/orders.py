@@ -7,15 +7,19 @@ from math import prod
 
 from cutegen.planning.plan import Plan
 from cutegen.verification.cases import Case
+from cutegen.verification.forms import firsts_of_form
 
 ORDERS = 3  # their own, a random one, and that one backwards
 
 
 def cases_for_orders(plan: Plan, cases: Sequence[Case]) -> list[Case]:
-    """Of each of a plan's kernels the one of `cases` in which the order of blocks and warps can matter most."""
+    """Of each of a plan's kernels the one of `cases` in which the order of blocks and warps can matter most; of kernels
+    that differ in numbers alone, of the first.
+    """
     # What fits a kernel but for one thing has no way of it: another kernel runs it
-    own = [[case for case in cases if case.of[0] == kernel.case and case.of[1] >= 0] for kernel in plan.kernels]
-    found = [case_for_orders(kernel, of) for kernel, of in zip(plan.kernels, own, strict=True)]
+    kernels = [plan.kernels[place] for place in sorted(firsts_of_form(plan.kernels))]
+    own = [[case for case in cases if case.of[0] == kernel.case and case.of[1] >= 0] for kernel in kernels]
+    found = [case_for_orders(kernel, of) for kernel, of in zip(kernels, own, strict=True)]
     return [case for i, case in enumerate(found) if case is not None and case not in found[:i]]
 
 

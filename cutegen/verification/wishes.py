@@ -46,6 +46,7 @@ class Wish:
     every_way: bool = False  # of running, of a kernel that has several, and not the first alone
     blocks: int | None = None  # of a persistent kernel, instead of its own number
     once: bool = False  # for the general kernels of a module only: it tests the statements, which all kernels share
+    form: bool = False  # for the first of a module's kernels that differ in numbers alone: it tests what they share
 
 
 def allowed(spec: KernelSpec, tiles: Mapping[str, int], wish: Wish) -> Iterator[dict[str, int]]:
@@ -115,7 +116,7 @@ def derived(plan: Plan, tile: Mapping[str, int]) -> Iterator[Wish]:
     less = {m: max(1, tile[m] - 1) for m in free}
     more = {m: tile[m] + 1 for m in free}
     yield Wish("all one less", "every mode one below the tile", less, data="integers", every_way=True)
-    yield Wish("all one more", "every mode one above the tile", more, data="integers")
+    yield Wish("all one more", "every mode one above the tile", more, data="integers", form=True)
     for mode in free:
         yield Wish(f"{mode} = 1", f"size 1 in {mode}", {**more, mode: 1})
     yield Wish("all 1", "a single element", dict.fromkeys(free, 1), every_way=True)
@@ -128,7 +129,8 @@ def derived(plan: Plan, tile: Mapping[str, int]) -> Iterator[Wish]:
     yield Wish("several tiles", "whole tiles, several in every mode", several)
     yield from spec.family.more_wishes(plan, tile)
     ragged = {m: size + max(1, tile[m] // 2 - 1) for m, size in several.items()}
-    yield Wish("several and a residue", "several tiles and a part of one in every mode", ragged, data="integers")
+    why = "several tiles and a part of one in every mode"
+    yield Wish("several and a residue", why, ragged, data="integers", form=True)
     if inner and all(m in free for m in inner):
         yield from _contraction(plan, tile, inner, outer)
     for layout, why in (
@@ -199,7 +201,7 @@ def _special(plan: Plan, primes: Mapping[str, int], below: Mapping[str, int]) ->
     spec = plan.spec
     if any(t.dtype is not Dtype.bool for t in spec.tensors if t.reads):
         why = "NaN, infinities, both zeros, subnormals and the largest numbers among the inputs"
-        yield Wish("special values", why, primes, data="special")
+        yield Wish("special values", why, primes, data="special", form=True)
     for name, values in telling_scalars(spec):
         why = "a value of a scalar that kernels treat apart"
         yield Wish(name, why, below, data="special", scalars=values, once=True)

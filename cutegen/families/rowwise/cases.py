@@ -89,17 +89,17 @@ def _wishes(plan: RowwisePlan, tiles: Mapping[str, int]) -> Iterator[Wish]:
     if plan.cluster > 1 and row not in plan.flat.static:
         how = "of which each block of a cluster has a part" + ", and then a second one" * plan.walked
         most = held * plan.cluster * (2 if plan.walked else 1)
-        yield Wish("rows of all blocks", how, many(most, 3), data="rows", every_way=True)
+        yield Wish("rows of all blocks", how, many(most, 3), data="rows", every_way=True, form=True)
     if plan.beside is not None:
         yield from _with_scalars(plan, many(part))
     if plan.beside is not None:
         how = "each row of other magnitudes, of all that its type has"
         rows = max(1, min(MAGNITUDES, MANY_ELEMENTS // max(1, many(part)[row])))
-        yield Wish("rows of all magnitudes", how, {**many(part), plan.beside: rows}, data="magnitudes")
+        yield Wish("rows of all magnitudes", how, {**many(part), plan.beside: rows}, data="magnitudes", form=True)
     if several or plan.walked and row not in plan.flat.static:
         few = LONG_ROWS_ELEMENTS // max(1, many(held + part)[row])  # the case "rows" has all kinds
         sizes = many(held + part, max(FEWEST_ROWS, min(KINDS_OF_ROWS, few)))
-        yield Wish("rows of two pieces", why, sizes, "padded", data="rows", every_way=True)
+        yield Wish("rows of two pieces", why, sizes, "padded", data="rows", every_way=True, form=True)
     if plan.blocks is not None and plan.beside is not None:
         yield from _rows_of_blocks(plan, plan.flat.static.get(row, min(part, plan.vector + 1)))
     if plan.kept and row not in plan.flat.static:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING
 
+from cutegen.atoms.targets import WARP
 from cutegen.families.rowwise.plan import COLUMN_WARPS, RowwisePlan
 from cutegen.families.rowwise.schedule import RowwiseSchedule, Spec
 from cutegen.family import Family
@@ -168,6 +170,14 @@ class RowwiseFamily(Family[RowwiseSchedule, RowwisePlan]):
         from cutegen.families.rowwise.cases import wishes
 
         return wishes(plan, tiles)
+
+    def form(self, plan: RowwisePlan) -> object:
+        """The schedule but for how long a row is, and how many threads and blocks share it, where several do."""
+        schedule = replace(plan.spec.schedule, tiler=None, threads_per_row=None, cluster=None)
+        several = plan.cluster > 1, plan.threads_per_row > WARP, plan.rows > 1
+        of_thread = plan.values, plan.vector, plan.row_stages
+        promised = plan.spec.targets, dict(plan.spec.static), dict(plan.spec.divisible)
+        return schedule, several, of_thread, promised, plan.kept, plan.masked, plan.program, len(plan.ways)
 
     def more_wishes(self, plan: RowwisePlan, tiles: Mapping[str, int]) -> Iterator[Wish]:
         from cutegen.families.rowwise.cases import more_wishes

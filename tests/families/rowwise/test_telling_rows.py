@@ -62,7 +62,7 @@ def test_long_rows_have_all_kinds_once() -> None:
     kinds = {case.of[0]: case.sizes["M"] for case in cases if case.name.startswith("rows, case")}
     assert len(of) > 2 and kinds.keys() == of and min(kinds.values()) >= KINDS_OF_ROWS
     pieces = [case.sizes for case in cases if case.name.startswith("rows of two pieces, case")]
-    assert len({sizes["M"] for sizes in pieces}) > 2, "rows of all lengths are as many"
+    assert len({sizes["M"] for sizes in pieces}) > 1, "rows of all lengths are as many"
     for sizes in pieces:
         rows, elements = sizes["M"], sizes["M"] * sizes["N"]
         assert rows >= KINDS_OF_ROWS or elements <= LONG_ROWS_ELEMENTS or rows == FEWEST_ROWS

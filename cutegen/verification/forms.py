@@ -1,0 +1,13 @@
+"""Which kernels of a module differ in numbers alone, so that a case of their form needs to run on one of them only."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cutegen.planning.plan import Plan
+
+
+def firsts_of_form(kernels: Sequence[Plan]) -> frozenset[int]:
+    """The places of the kernels that no kernel before them is like but for numbers, as `Family.form` has it."""
+    forms = [kernel.spec.family.form(kernel) for kernel in kernels]
+    return frozenset(i for i, form in enumerate(forms) if form is None or form not in forms[:i])

@@ -1,0 +1,72 @@
+"""Kernels of a module that differ in numbers alone: what only the first of them is verified on, and what all are."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from cutegen.codegen import Module, generate
+from cutegen.verification.cases import Case, derive_cases
+from cutegen.verification.forms import firsts_of_form
+
+ROWS = """\
+cutegen: 1
+kernel: rows
+op: rowwise
+targets: [sm_90a]
+tensors:
+  X: {shape: [M, N], dtype: bf16}
+  Y: {shape: [M, N], dtype: bf16, role: out}
+compute: Y = X / sum(X, N)
+"""
+COMMON = {"tile", "all one less", "all 1", "primes", "padded residue", "offset residue", "rows", "the longest rows"}
+OF_FORM = {"all one more", "several and a residue", "special values", "rows of all magnitudes", "rows of all blocks"}
+
+
+@pytest.fixture(scope="module")
+def module() -> Module:
+    (found,) = generate(ROWS, "rows.yaml").modules
+    return found
+
+
+def clusters(module: Module) -> list[int]:
+    return [(kernel.spec.schedule.cluster or {"N": 1})["N"] for kernel in module.plan.kernels]  # type: ignore[attr-defined]
+
+
+def names(cases: list[Case], kernel: str) -> set[str]:
+    return {case.name.removesuffix(f", {kernel}") for case in cases if case.of == (kernel, 0)}
+
+
+def test_kernels_of_clusters_are_of_one_form_whatever_their_size(module: Module) -> None:
+    sizes = clusters(module)
+    firsts = firsts_of_form(module.plan.kernels)
+    many = [place for place, size in enumerate(sizes) if size > 1]
+    assert len(many) > 1 and firsts & set(many) == {many[0]}  # the smallest cluster's
+    assert firsts >= {place for place, size in enumerate(sizes) if size == 1}
+
+
+def test_a_kernel_without_a_form_is_like_none(module: Module) -> None:
+    first = (
+        generate(ROWS.replace("rowwise", "elementwise").replace(" / sum(X, N)", " * 2"), "rows.yaml").modules[0].plan
+    )
+    assert first.spec.family.form(first) is None
+    assert firsts_of_form([first, first]) == {0, 1}
+
+
+def test_each_kernel_has_cases_of_its_lengths_and_the_first_those_of_the_form(module: Module) -> None:
+    firsts, cases = firsts_of_form(module.plan.kernels), list(derive_cases(module.plan))
+    for place, kernel in enumerate(module.plan.kernels):
+        own = names(cases, kernel.case)
+        if clusters(module)[place] > 1:
+            assert own >= COMMON, kernel.case
+            assert (own >= OF_FORM) if place in firsts else not own & OF_FORM, kernel.case
+
+
+def test_each_kernel_has_its_sizes_and_addresses_that_it_is_not_for(module: Module) -> None:
+    """Each has conditions of its own, whatever its form."""
+    cases = [case.name for case in derive_cases(module.plan)]
+    for kernel in module.plan.kernels[:-1]:
+        of = re.escape(kernel.case)
+        for what in ("N alone does not fit( by \\d+)?", "X alone stands at \\d+", "Y alone stands at \\d+", "N beyond"):
+            assert any(re.fullmatch(f"{what},? {of}", name) for name in cases), (what, kernel.case)
