@@ -218,14 +218,17 @@ def test_the_memory_of_a_call_is_that_of_all_cases(monkeypatch: pytest.MonkeyPat
 TELLING = ("tile", "all one more", "primes", "all one less", "special values", "rows", "padded residue")
 
 
-def reports(name: str, folder: Path, changes: dict[str, str]) -> Iterator[CaseReport]:
+def loaded(name: str, folder: Path, changes: dict[str, str]) -> ModuleType:
     text = module_of(name).text
     for old, new in changes.items():
         assert old in text, f"{old} is not in the module: adapt the change"
         text = text.replace(old, new)
     path = folder / f"{name}.py"
     path.write_text(text, encoding="utf-8")
-    module, executor = load_module(path), EmulatorExecutor(lines=False)
+    return load_module(path)
+
+
+def reports(name: str, module: ModuleType, executor: EmulatorExecutor) -> Iterator[CaseReport]:
     for case in derive_cases(module_of(name).plan):
         if case.name.partition(",")[0] in TELLING or "alone" in case.name:
             yield verify_case(module_of(name).plan, case, module, executor)
@@ -234,10 +237,10 @@ def reports(name: str, folder: Path, changes: dict[str, str]) -> Iterator[CaseRe
 @pytest.mark.parametrize("name", TEXTS)
 def test_every_case_is_right_and_so_is_the_host(name: str, tmp_path: Path) -> None:
     pytest.importorskip("cutlass")
-    found = list(reports(name, tmp_path, {}))
+    module, executor = loaded(name, tmp_path, {}), EmulatorExecutor(lines=False)
+    found = list(reports(name, module, executor))
     assert [(report.name, report.message) for report in found if report.status != "passed"] == []
-    module = load_module(tmp_path / f"{name}.py")
-    checks = list(host_checks(module_of(name).plan, module, EmulatorExecutor(lines=False)))
+    checks = list(host_checks(module_of(name).plan, module, executor))
     assert [(check.what, check.message) for check in checks if check.status != "passed"] == []
 
 
@@ -258,5 +261,6 @@ MUTANTS = [
 )
 def test_a_mistake_in_the_choice_is_found(name: str, what: str, changes: dict[str, str], tmp_path: Path) -> None:
     pytest.importorskip("cutlass")
-    failed = next((r for r in reports(name, tmp_path, changes) if r.status == "failed"), None)
+    found = reports(name, loaded(name, tmp_path, changes), EmulatorExecutor(lines=False))
+    failed = next((report for report in found if report.status == "failed"), None)
     assert failed is not None, f"{what}: all cases pass"

@@ -13,8 +13,6 @@ from specs_kit import ROOT, modules_of_specs
 from sweep_kit import sampled
 
 from compiling_kit import Compiler
-from cutegen.project.selection import select
-from cutegen.project.sources import gather
 from cutegen.compiling import Compiled, Job, check
 from cutegen.codegen.formatting import WIDTH
 from cutegen.language.model import Expect
@@ -24,9 +22,9 @@ ALLOWED = set(sys.stdlib_module_names) | {"torch", "cutlass", "cuda", "tvm_ffi"}
 
 
 def test_there_are_specs() -> None:
-    gathered = gather(select([ROOT / "specs"]))
-    assert not gathered.failed, gathered.diagnostics
-    assert [unit.module.text for unit in gathered.units] == [module.text for module in MODULES.values()]
+    """The modules of these tests are those that are committed, which `build --check` holds to what `build` makes."""
+    committed = {path.stem: path.read_text(encoding="utf-8") for path in (ROOT / "generated").glob("*.py")}
+    assert committed == {kernel: module.text for kernel, module in MODULES.items()}
     assert len(MODULES) >= 19 and {"sgemm_mmajor", "copy_tv", "sgemm_mnm"} <= set(MODULES)
 
 
@@ -62,13 +60,13 @@ def test_generated_is_what_the_specs_stand_for() -> None:
     assert set(states) == {module.name for module in MODULES.values()}
 
 
-@pytest.mark.parametrize("part", sampled(range(6), 6))
+@pytest.mark.parametrize("part", sampled(range(12), 12))
 def test_expectations_are_met_on_every_target(part: int, compiler: Compiler) -> None:
     """That the others compile too is for `cutegen verify` to see."""
     specs = {kernel: module.spec for kernel, module in MODULES.items() if module.spec.expect != Expect()}
     jobs = [Job(MODULES[kernel].text, kernel, target) for kernel, spec in specs.items() for target in spec.targets]
     assert len(jobs) > 20
-    jobs = jobs[part::6]
+    jobs = jobs[part::12]
     for job, outcome in zip(jobs, compiler(jobs), strict=True):
         assert isinstance(outcome, Compiled), f"{job.kernel} for {job.target}: {outcome}"
         assert f".target {job.target}" in outcome.artefact.ptx

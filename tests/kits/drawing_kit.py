@@ -103,8 +103,18 @@ def gemm(schedule: dict[str, Any], **more: Any) -> Module:
     return generate(yaml.safe_dump({**GEMM, "schedule": schedule, **more}), "x.yaml").modules[0]
 
 
+_DRAWN: dict[str, tuple[Figure, ...]] = {}
+
+
+def figures(of: Module) -> tuple[Figure, ...]:
+    """The pictures of a module, drawn once in a process: tests of one picture each share them."""
+    if of.text not in _DRAWN:
+        _DRAWN[of.text] = draw_kernel(of.plan)
+    return _DRAWN[of.text]
+
+
 def figure(of: Module, name: str) -> Figure:
-    return next(figure for figure in draw_kernel(of.plan) if figure.name == name)
+    return next(figure for figure in figures(of) if figure.name == name)
 
 
 def grid_of(of: Module, name: str, panel: int = 0) -> Grid:

@@ -73,7 +73,7 @@ BLOCK_TOO_FEW = r"grid=\[grid,", "grid=[cutlass.max(grid - 1, 1),"
 
 @pytest.fixture(scope="module")
 def axpby(folder: Path) -> Build:
-    return build(loaded("sgemm_axpby", folder), "sm_80")
+    return build(loaded("sgemm_axpby", folder), "sm_80", lines=False)
 
 
 def tensor(address: int, *shape: int) -> TensorArgument:
@@ -170,11 +170,14 @@ def test_roles_are_held_to(tmp_path: Path) -> None:
     """Without them any tensor may be written, and none must be."""
     module = changed("add_naive", *BLOCK_TOO_FEW, tmp_path)
     tensors = arguments_of(module, M=30, N=50)
-    assert run(module, *tensors[:2], outputs={"c": tensors[2]}, kernel="add_naive")[0].ok
-    for roles, kind in (({"c": "out"}, "output-not-written"), ({"c": "in"}, "write-to-input")):
+    emulated = install(module, "add_naive", ["sm_80"], lines=False)
+    emulated(*map(on_device, tensors))
+    assert emulated.reports[-1].ok
+    for role, kind in (("out", "output-not-written"), ("in", "write-to-input")):
         for orders in (1, 3):
+            held = Emulated(emulated.builds, emulated.names, {"c": role}, orders=orders)  # type: ignore[dict-item]
             with pytest.raises(FaultError) as caught:
-                run(module, *tensors[:2], outputs={"c": tensors[2]}, kernel="add_naive", roles=roles, orders=orders)
+                held(*map(on_device, tensors))
             assert (caught.value.fault.kind, caught.value.fault.tensor) == (kind, "c")
     with pytest.raises(ValueError, match="roles of C; the arguments are a, b, c"):
         run(module, *tensors[:2], outputs={"c": tensors[2]}, kernel="add_naive", roles={"C": "out"})
@@ -232,7 +235,7 @@ def test_the_public_function_checks_and_runs(folder: Path) -> None:
 def test_orders(folder: Path) -> None:
     for name, sizes, wanted in (("add_naive", {"M": 30, "N": 50}, [1, 4, 1]), ("probe_tv", {}, [1, 1, 1])):
         module = loaded(name, folder)
-        emulated = install(module, name)
+        emulated = install(module, name, ["sm_80"], lines=False)
         for orders in (1, 4, 1):
             emulated.orders = orders
             call(module, name, list(map(on_device, arguments_of(module, **sizes))))
@@ -242,6 +245,7 @@ def test_orders(folder: Path) -> None:
             *module.make_inputs(**sizes, device="cpu"),
             outputs=module.make_outputs(**sizes, device="cpu"),
             kernel=name,
+            target="sm_80",
             seed=5,
             orders=2,
         )
@@ -264,10 +268,10 @@ def test_a_fault_is_no_refusal(tmp_path: Path) -> None:
 def test_the_executor_verifies(folder: Path) -> None:
     executor = make_executor("cpu")
     assert isinstance(executor, EmulatorExecutor) and executor.element_limit
-    module = spec_of("sgemm_axpby")
-    case = Case("here", "a test", {"M": 130, "N": 7, "K": 19}, "offset", "integers", 3)
-    report = verify_case(module.plan, case, loaded("sgemm_axpby", folder), executor)
-    assert report.status == "passed" and report.elements == 910, report.message
+    module = spec_of("through_a_workspace")
+    case = Case("here", "a test", {"M": 65, "N": 7, "K": 20}, "offset", "integers", 3)
+    report = verify_case(module.plan, case, loaded("through_a_workspace", folder), executor)
+    assert report.status == "passed" and report.elements == 455, report.message
 
 
 # ------------------------------------------------------------------------------------------------ several launches

@@ -11,6 +11,7 @@ from cutegen import emulator
 from cutegen.codegen import generate
 from cutegen.language.reader import read_specs
 from cutegen.language.writer import write_spec
+from cutegen.verification.agenda import Extent
 from cutegen.verification.executor import EmulatorExecutor, load_module
 from cutegen.verification.runner import verify_kernel
 
@@ -127,7 +128,7 @@ def test_the_checks_of_the_host_and_of_the_op_hold(tmp_path: Path) -> None:
     (module,) = generate(SCALED, "x.yaml").modules
     path = tmp_path / f"{module.spec.kernel}.py"
     path.write_text(module.text, encoding="utf-8")
-    report = verify_kernel(module.plan, path, EmulatorExecutor(lines=False))
+    report = verify_kernel(module.plan, path, EmulatorExecutor(lines=False), extent=Extent(quick=True))
     assert report.ok, report.failures
 
 

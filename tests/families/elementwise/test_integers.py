@@ -82,11 +82,20 @@ def some_of(kind: str, count: int, chance: random.Random) -> torch.Tensor:
     return torch.tensor(found).to(getattr(torch, Dtype(kind).torch))
 
 
-@pytest.mark.parametrize(("kinds", "stored"), [(SHORT, "i32"), (LONG, "i64")])
-def test_all_pairs_of_types(kinds: tuple[str, ...], stored: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("kinds", "stored", "every"),
+    [
+        (SHORT, "i32", False),
+        (LONG, "i64", False),
+        pytest.param(SHORT, "i32", True, marks=pytest.mark.sweep),
+        pytest.param(LONG, "i64", True, marks=pytest.mark.sweep),
+    ],
+)
+def test_pairs_of_types(kinds: tuple[str, ...], stored: str, every: bool, tmp_path: Path) -> None:
+    """Each type on each side at least: of one side and of the other, operands become the type that both have."""
     chance, count, bits = random.Random(7), 384, Dtype(stored).bits
     lines = [f"cutegen: 1\nkernel: pairs\nop: elementwise\ntargets: [sm_90a]\n{SCHEDULE}\ntensors:"]
-    pairs = [(a, b) for a in kinds for b in kinds]
+    pairs = [(a, b) for a in kinds for b in kinds] if every else list(zip(kinds, (*kinds[1:], kinds[0]), strict=True))
     lines += [f"  {side}{kind}: {{shape: [N], dtype: {kind}}}" for side in "XY" for kind in kinds]
     lines += [f"  Z{a}{b}: {{shape: [N], dtype: {stored}, role: out}}" for a, b in pairs]
     lines.append("compute:")

@@ -294,8 +294,3 @@ def test_modules_are_clean_and_formatted(tmp_path: Path) -> None:
         arguments = [sys.executable, "-m", "ruff", *command, "--isolated", "--no-cache", *WIDE, "."]
         result = subprocess.run(arguments, cwd=tmp_path, capture_output=True, text=True)
         assert result.returncode == 0, result.stdout[-4000:] + result.stderr[-1000:]
-
-
-def test_it_compiles_for_hopper(tmp_path: Path) -> None:
-    for kernel, body in (("swiglu_bwd", SWIGLU), ("adamw", ADAMW), ("rope", ROPE), ("causal", CAUSAL % {"align": ""})):
-        assert loaded(made(kernel, body, target="sm_90a"), tmp_path).compile_for("sm_90a") is not None

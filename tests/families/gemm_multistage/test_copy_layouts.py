@@ -30,8 +30,8 @@ schedule:
 TILES = ((80, 128, 8), (128, 72, 8), (64, 16, 8), (72, 72, 7), (16, 96, 9), (160, 128, 3), (128, 64, 16), (48, 80, 12))
 
 
-@pytest.mark.parametrize("threads", [(16, 16), (8, 8), (32, 8), (12, 8), (5, 7)])
 @pytest.mark.parametrize("dtype", ["f32", "f16", "f64"])
+@pytest.mark.parametrize("threads", [(16, 16), (8, 8), (32, 8), (12, 8), (5, 7)])
 def test_every_tile_that_is_suggested_works(threads: tuple[int, int], dtype: str) -> None:
     said = 0
     for (m, n, k), a, b in itertools.product(TILES, "MK", "NK"):

@@ -19,7 +19,7 @@ from cutegen.algebra.composition import composed_at_run_time
 from cutegen.cli import cli
 from cutegen.layouts import offsets, plane, reach
 
-CASES = 200
+CASES = 80
 # Which of the layouts composes with a tensor of that shape, contiguous along one mode and with strides to come
 THEIRS = """
 import json, sys
