@@ -1,0 +1,174 @@
+"""Acts: what the statements of a kernel do to barriers and shared memory, which is all that a proof looks at.
+
+A role of a kernel has no branch that depends on time. So for given sizes every agent, which is some threads of a block
+that go through a role together, does a fixed list of acts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
+
+
+class Agent(NamedTuple):
+    """Threads that act together: of the block with that rank in its cluster, in a role, of one of its warpgroups (0 where
+    it has one), the part of it with that number.
+    """
+
+    block: int
+    role: str
+    group: int
+    part: int
+
+
+class Barrier(NamedTuple):
+    """An mbarrier of a block: one of the array of that name."""
+
+    block: int
+    name: str
+    index: int
+
+
+class Cell(NamedTuple):
+    """Shared memory of a block that is loaded, written, read and stored as one: part of the buffer of that name."""
+
+    block: int
+    name: str
+    place: tuple[int, ...]
+
+
+class NamedBarrier(NamedTuple):
+    """A barrier of a block by its number (`bar.sync`, `bar.arrive`)."""
+
+    block: int
+    number: int
+
+
+Content: TypeAlias = "tuple[object, ...]"
+"""What stands in a cell: such as the tile and the step of k that were loaded."""
+
+
+@dataclass(frozen=True)
+class Wait:
+    """Goes on once the phase of that parity of a barrier is over; at once where the phase before it is (a fresh
+    barrier is in phase 0: a wait for parity 1 passes).
+    """
+
+    barrier: Barrier
+    parity: int
+
+
+@dataclass(frozen=True)
+class Arrive:
+    """So many arrivals at a barrier, and so many bytes that its phase waits for besides. The barrier may be a peer's."""
+
+    barrier: Barrier
+    count: int
+    expected: int = 0
+
+
+@dataclass(frozen=True)
+class Bring:
+    """Starts an asynchronous copy to a cell, which may be a peer's. At some later time the cell has the content, and a
+    barrier of the same block so many bytes.
+    """
+
+    cell: Cell
+    content: Content
+    barrier: Barrier
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Multiply:
+    """Starts a group of products that read cells, which must have those contents, and use registers by name. They run on
+    until they are drained. A product is an act of all agents of a warpgroup: none starts it alone.
+    """
+
+    cells: tuple[tuple[Cell, Content], ...]
+    registers: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Drain:
+    """Waits until all groups of products but the last `but` are done."""
+
+    but: int
+
+
+@dataclass(frozen=True)
+class Use:
+    """Reads or writes registers by name: no product under way may use them."""
+
+    registers: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Look:
+    """Reads cells by the threads themselves. They must have those contents; None: whatever was written last."""
+
+    cells: tuple[tuple[Cell, Content | None], ...]
+
+
+@dataclass(frozen=True)
+class Write:
+    """Writes a cell by the threads themselves, or their part of it: agents of one warpgroup write it together."""
+
+    cell: Cell
+    content: Content
+
+
+@dataclass(frozen=True)
+class Fence:
+    """What these threads wrote is seen by asynchronous copies that are started afterwards."""
+
+
+@dataclass(frozen=True)
+class Store:
+    """Starts an asynchronous copy from cells, whose writers must all have fenced before, as a group of its own."""
+
+    cells: tuple[Cell, ...]
+
+
+@dataclass(frozen=True)
+class Stored:
+    """Waits until all groups of stores but the last `but` have read their cells."""
+
+    but: int
+
+
+@dataclass(frozen=True)
+class Meet:
+    """`count` threads come to a named barrier that `threads` pass together, and wait there, or only arrive."""
+
+    barrier: NamedBarrier
+    threads: int
+    count: int
+    waits: bool
+
+
+@dataclass(frozen=True)
+class ClusterArrive:
+    """Arrives at the barrier of the cluster, without waiting."""
+
+
+@dataclass(frozen=True)
+class ClusterWait:
+    """Waits until all threads of the cluster have arrived at its barrier as often as this one has."""
+
+
+Act: TypeAlias = (
+    "Wait | Arrive | Bring | Multiply | Drain | Use | Look | Write | Fence | Store | Stored | Meet | ClusterArrive"
+    " | ClusterWait"
+)
+
+
+@dataclass(frozen=True)
+class Run:
+    """What all agents of a cluster do, in their order, and how many arrivals each array of barriers, by name, is
+    initialised with. Before it all barriers are initialised, and all blocks know.
+    """
+
+    acts: Mapping[Agent, Sequence[Act]]
+    arrivals: Mapping[str, int]
