@@ -12,8 +12,8 @@ from typing import NamedTuple, TypeAlias
 
 
 class Agent(NamedTuple):
-    """Threads that act together: of the block with that rank in its cluster, in a role, of one of its warpgroups (0 where
-    it has one), the part of it with that number.
+    """Threads that act together: of the block with that rank in its cluster, in a role, of one of its warpgroups (0
+    where it has one), the part of it with that number.
     """
 
     block: int
@@ -61,7 +61,7 @@ class Wait:
 
 @dataclass(frozen=True)
 class Arrive:
-    """So many arrivals at a barrier, and so many bytes that its phase waits for besides. The barrier may be a peer's."""
+    """So many arrivals at a barrier, which may be a peer's, and so many bytes that its phase waits for besides."""
 
     barrier: Barrier
     count: int
@@ -82,8 +82,8 @@ class Bring:
 
 @dataclass(frozen=True)
 class Multiply:
-    """Starts a group of products that read cells, which must have those contents, and use registers by name. They run on
-    until they are drained. A product is an act of all agents of a warpgroup: none starts it alone.
+    """Starts a group of products that read cells, which must have those contents, and use registers by name. They run
+    on until they are drained. A product is an act of all agents of a warpgroup: none starts it alone.
     """
 
     cells: tuple[tuple[Cell, Content], ...]
