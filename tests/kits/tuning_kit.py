@@ -47,7 +47,8 @@ tune:
   schedule.pipeline.stages: [2, 3, 4]
 """
 )
-VARIANTS = TUNED.replace("kernel: mm", "kernel: mm_{c}\nmatrix: {c: [M, N]}").replace(
+STAGES = f"{MM}tune: {{schedule.pipeline.stages: [2, 3, 4]}}\n"
+VARIANTS = STAGES.replace("kernel: mm", "kernel: mm_{c}\nmatrix: {c: [M, N]}").replace(
     "C: {shape: [M, N], dtype: f32, major: M", 'C: {shape: [M, N], dtype: f32, major: "{c}"'
 )
 ADD = """\

@@ -19,6 +19,7 @@ from tuning_kit import (
     H200,
     MM,
     SHAPE,
+    STAGES,
     TUNED,
     VARIANTS,
     Quiet,
@@ -247,8 +248,7 @@ def test_variants_and_shapes_count_by_their_geometric_mean(log: Path) -> None:
             return 100.0 * (2 if module.spec.kernel == "mm_m" else 1) / (shape["M"] / 256)
         return 100.0
 
-    spec = VARIANTS.replace(", {M: 64, N: 64, K: 8}, {M: 64, N: 128, K: 16}, {M: 100, N: 128, K: 8}", "")
-    result = search(spec, cost, log, shapes=[SHAPE, {**SHAPE, "M": 1024}])
+    result = search(VARIANTS, cost, log, shapes=[SHAPE, {**SHAPE, "M": 1024}])
     ratios = {schedule(c.modules[0]).pipeline.stages: score.ratio for c, score in result.ranking}
     assert ratios[4] == pytest.approx((1 / 8 * 1 / 8 * 1 * 1) ** 0.25)
     assert ratios[2] == pytest.approx((2 * 0.5 * 1 * 0.25) ** 0.25)
@@ -290,13 +290,13 @@ def test_what_spills_does_not_fit_or_fails_is_not_timed(log: Path) -> None:
 
 
 def test_registers_beyond_what_the_spec_expects_are_no_gain(log: Path) -> None:
-    text = TUNED + "expect: {registers: '<= 20'}\n"
+    text = STAGES + "expect: {registers: '<= 20'}\n"
     result = search(text, stages_only, log)
     assert result.winner is None and {one.by for one in result.dropped} == {"registers"}
 
 
 def test_expectations_of_instructions_that_the_winner_breaks_are_told(log: Path) -> None:
-    text = TUNED + "expect: {sass: {LDG.E.128: 7}}\n"
+    text = STAGES + "expect: {sass: {LDG.E.128: 7}}\n"
     result = search(text, stages_only, log)
     assert result.winner is not None and len(result.notices) == 2  # for both targets
     assert "wanted 7, found 1" in result.notices[0]

@@ -111,10 +111,11 @@ def test_what_is_pruned_is_refused_and_the_rest_is_not(file: Path, seed: int) ->
 
 
 def test_a_tile_that_lint_refuses_is_counted_by_its_code() -> None:
-    found = sifted(TUNED, space_of(TUNED).schedules(0))
+    text = TUNED.replace("[2, 3, 4]", "[2, 3]")
+    found = sifted(text, space_of(text).schedules(0))
     by = [one.by for one in found if isinstance(one, Dropped)]
     # 100 is no multiple of 16 threads with 4 neighbours, for each number of stages; one schedule is the spec's own.
-    assert len(by) == 4 and by.count(DUPLICATE) == 1
+    assert len(by) == 3 and by.count(DUPLICATE) == 1
     assert {one.schedule["tiler"]["M"] for one in found if isinstance(one, Dropped) and one.by != DUPLICATE} == {100}
 
 
@@ -163,7 +164,7 @@ def test_without_tune_there_is_something_to_try(text: str) -> None:
     space = space_of(text)
     spec = sieve_of(text).incumbent().modules[0].spec
     assert space.size > 50
-    found = sifted(text, [*space.schedules(0, most=40), *neighbours(space, space.schedule, spec)])
+    found = sifted(text, [*space.schedules(0, most=20), *neighbours(space, space.schedule, spec)])
     good = [one for one in found if isinstance(one, Candidate)]
     assert len(good) >= len(found) / 3
     tried = {path for one in good for path in differences(space.schedule, one.schedule)}
