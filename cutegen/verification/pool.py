@@ -131,7 +131,7 @@ def _run(
 
 
 def worker_setup(on: str, timeout: float = TIMEOUT) -> Setup:
-    """Describes workers that verify, each with `timeout` seconds for a case or a check.
+    """Describes workers that verify, each with `timeout` seconds for a case or a check, and with `TIMEOUT` to start.
 
     On the CPU their environment is that of workers that compile.
     """
@@ -144,7 +144,7 @@ def worker_setup(on: str, timeout: float = TIMEOUT) -> Setup:
         return {**given, "PYTHONPATH": python_path(), "TMPDIR": str(folder)}
 
     command = worker_command("cutegen.verification.worker")
-    return Setup(command, environment, timeout, renewed=True, start_timeout=timeout, imports=_IMPORTS)
+    return Setup(command, environment, timeout, renewed=True, start_timeout=TIMEOUT, imports=_IMPORTS)
 
 
 def _report(job: Job, ending: Ending) -> KernelReport:

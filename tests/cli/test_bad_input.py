@@ -159,11 +159,11 @@ def test_an_output_folder_that_cannot_be(tmp_path: Path, out: str) -> None:
     "environment",
     [
         {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONHASHSEED": "1"},
-        {"LC_ALL": "tr_TR.UTF-8", "TZ": "Asia/Kolkata", "COLUMNS": "20", "TERM": "dumb"},
-        {"PYTHONHASHSEED": "4711", "PYTHONIOENCODING": "latin-1"},
+        {"LC_ALL": "tr_TR.UTF-8", "PYTHONIOENCODING": "latin-1", "PYTHONHASHSEED": "4711",
+         "TZ": "Asia/Kolkata", "COLUMNS": "20", "TERM": "dumb"},
     ],
     ids=lambda e: ",".join(e),
-)
+)  # fmt: skip
 def test_the_environment_does_not_change_the_bytes(tmp_path: Path, environment: dict[str, str]) -> None:
     specs = project(tmp_path)
     text = GOOD.replace("op:", "summary: Größe → 大きさ 𝄞.\nop:").replace("cutegen: 1", "cutegen: 1  # ı İ", 1)
@@ -184,10 +184,10 @@ def test_parallel_builds_of_one_folder_end_well(tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     running = [
         subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-        for _ in range(4)
+        for _ in range(3)
     ]
     errors = [process.communicate(timeout=120)[1] for process in running]
-    assert [process.returncode for process in running] == [0] * 4, errors
+    assert [process.returncode for process in running] == [0] * 3, errors
     assert run("build", "--check", specs, cwd=tmp_path).returncode == 0
     assert sorted(path.name for path in (tmp_path / "generated").iterdir()) == ["one.py", "three.py", "two.py"]
 
@@ -254,31 +254,21 @@ def test_an_interrupted_build_leaves_nothing(tmp_path: Path, number: signal.Sign
     assert not (tmp_path / "generated").exists()
 
 
-def test_a_real_compile_through_the_command_line(tmp_path: Path) -> None:
-    """The only test here with the real compiler; the second build takes everything from the cache."""
-    specs = project(tmp_path)
-    (specs / "one.yaml").write_text(
-        GOOD.replace("[sm_80, sm_90a]", "[sm_80]") + "expect: {spills: 0, sass: {STG: '> 0'}}\n"
-    )
-    cache = {"CUTEGEN_CACHE_DIR": str(tmp_path / "cache")}
-    first = run("build", "specs", "--no-verify", "--format", "json", cwd=tmp_path, **cache)
-    assert first.returncode == 0, first.stderr
-    again = run("build", "specs", "--no-verify", "--format", "json", cwd=tmp_path, **cache)
-    one, two = (json.loads(r.stdout)["kernels"][0] for r in (first, again))
-    assert (one["targets"]["sm_80"]["cached"], two["targets"]["sm_80"]["cached"]) == (False, True)
-    assert (one["action"], two["action"]) == ("written", "unchanged")
-    assert one["targets"]["sm_80"]["registers"] == two["targets"]["sm_80"]["registers"] > 0
-
-
 @pytest.mark.skipif(gpu_available(), reason="this machine has a GPU, which build uses")
-def test_a_real_run_on_the_emulator_through_the_command_line(tmp_path: Path) -> None:
-    """The only test here with the real emulator: the smallest kernel there is."""
+def test_a_real_build_through_the_command_line(tmp_path: Path) -> None:
+    """The only test here with the real compiler and emulator, of the smallest kernel there is; the second build takes
+    everything from the cache."""
     specs = project(tmp_path)
-    (specs / "tiny.yaml").write_text(TINY)
-    result = run("build", "specs", cwd=tmp_path, CUTEGEN_CACHE_DIR=str(tmp_path / "cache"))
-    assert result.returncode == 0, result.stderr
-    assert re.search(r"cpu \(emulator\): \d+ cases, \d+ host checks, all exact", result.stdout), result.stdout
-    assert "ok tiny on cpu (emulator)" in result.stderr and (tmp_path / "generated/tiny.py").is_file()
+    (specs / "tiny.yaml").write_text(f"{TINY}expect: {{spills: 0, sass: {{STG: '> 0'}}}}\n")
+    cache = {"CUTEGEN_CACHE_DIR": str(tmp_path / "cache")}
+    first = run("build", "specs", cwd=tmp_path, **cache)
+    assert first.returncode == 0, first.stderr
+    assert re.search(r"cpu \(emulator\): \d+ cases, \d+ host checks, all exact", first.stdout), first.stdout
+    assert "ok tiny on cpu (emulator)" in first.stderr and (tmp_path / "generated/tiny.py").is_file()
+    again = run("build", "specs", "--no-verify", "--format", "json", cwd=tmp_path, **cache)
+    (kernel,) = json.loads(again.stdout)["kernels"]
+    assert (kernel["action"], kernel["targets"]["sm_80"]["cached"]) == ("unchanged", True)
+    assert kernel["targets"]["sm_80"]["registers"] > 0
 
 
 def test_the_starters_do_not_spill(compiler: Compiler) -> None:

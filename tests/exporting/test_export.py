@@ -160,7 +160,8 @@ def python(code: str, folder: Path, **variables: str) -> subprocess.CompletedPro
 
 
 CALL = """
-import ctypes, os
+import ctypes, os, sys
+sys.modules["torch"] = None  # which TVM FFI imports where it is, for seconds
 ctypes.CDLL({stub!r}, mode=ctypes.RTLD_GLOBAL)
 import tvm_ffi
 from cutegen.emulator.host.packing import AnyValue, TensorArgument, pack

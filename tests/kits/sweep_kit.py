@@ -53,6 +53,7 @@ PARTS = {
         "test_nan_passes_through",
     ),
     "codegen/test_regions.py": ("test_every_line_of_a_kernel_comes_from_a_key",),
+    "compiling/test_artefacts.py": ("test_spills_agree_with_ptxas",),
     "differentiation/test_backwards.py": ("test_a_spec_of_ours",),
     "documentation/test_reference.py": ("test_an_example_builds_and_makes_a_difference",),
     "drawing/test_kernels.py": ("test_every_kernel_has_pictures_that_all_renderers_draw",),
@@ -200,6 +201,7 @@ PARTS = {
         "test_times_under_other_conditions_do_not_count",
     ),
     "tuning/test_space.py": ("test_what_is_pruned_is_refused_and_the_rest_is_not",),
+    "use/test_hooks.py": ("test_hooks_pass_and_find",),
     "verification/test_far_blocks.py": (
         "test_only_these_checks_find_tiles_that_are_counted_wrong",
         "test_sizes_are_those_that_the_module_takes",

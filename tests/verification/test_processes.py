@@ -24,7 +24,7 @@ from cutegen.building.verification import why_unexecuted
 from cutegen.verification import Job, KernelReport, gpu_missing, pool, verify_all
 from cutegen.verification.executor import make_executor
 from cutegen.verification.worker import _executor
-from cutegen.workers import end_fork_servers
+from cutegen.workers import prepare
 from cutegen.workers.worker import Setup, Worker
 
 
@@ -38,11 +38,11 @@ def test_a_crash_and_a_hang_are_reported_for_their_kernel_only(tmp_path: Path) -
     sys.path.insert(0, str(Path(__file__).parents[1] / "kits"))
     try:
         right, crashed = verify_all(jobs[:2], "verification_fakes:CpuExecutor", workers=2, done=seen.append)
-        (hung,) = verify_all(jobs[2:], "verification_fakes:CpuExecutor", timeout=8, done=seen.append)
+        (hung,) = verify_all(jobs[2:], "verification_fakes:CpuExecutor", timeout=4, done=seen.append)
     finally:
         sys.path.pop(0)
     assert right.ok and right.complete and len(seen) == 3
-    for report, words in ((crashed, "signal SIGSEGV"), (hung, "not done after 8 s")):
+    for report, words in ((crashed, "signal SIGBUS"), (hung, "not done after 4 s")):
         assert not report.ok and words in report.error and "M one less" in report.error
         by_name = {c.name: c for c in report.cases}
         assert by_name["tile"].status == "passed"
@@ -73,6 +73,13 @@ def test_torch_has_one_thread_in_a_process(tmp_path: Path, monkeypatch: pytest.M
     """Its threads would wait for each other, for most of the time of a verification beside anything else that runs."""
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     assert pool.worker_setup("gpu").environment(tmp_path)["OMP_NUM_THREADS"] == "1"
+
+
+@pytest.mark.parametrize("on", ["cpu", "gpu"])
+def test_a_process_has_its_own_time_to_start(on: str) -> None:
+    """However little a case has: imports take seconds, and a case of a small kernel milliseconds."""
+    setup = pool.worker_setup(on, 1.0)
+    assert (setup.timeout, setup.start_timeout) == (1.0, pool.TIMEOUT)
 
 
 def telling(folder: Path, bug: str = "") -> tuple[Job, Path]:
@@ -149,6 +156,7 @@ def test_an_interrupt_ends_a_process_that_is_only_being_started(
 
 def test_nothing_is_left_where_temporary_files_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (temporary := tmp_path / "temporary").mkdir()
+    prepare(pool.worker_setup("gpu"))  # the process that workers are forked from has a folder of its own elsewhere
     monkeypatch.setenv("TMPDIR", str(temporary))
     monkeypatch.setattr(tempfile, "tempdir", None)  # what was found before is asked for anew
     module = write_module(tmp_path, add_spec())
@@ -156,7 +164,6 @@ def test_nothing_is_left_where_temporary_files_go(tmp_path: Path, monkeypatch: p
     module.write_text(f"{module.read_text()}\n{left}")
     monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "kits"))
     (report,) = verify_all([Job(add_plan(), module)], "verification_fakes:CpuExecutor")
-    end_fork_servers()
     assert report.ok and list(temporary.iterdir()) == []
 
 

@@ -134,7 +134,7 @@ def test_processes_give_the_report_of_one(bug: str, all: bool, tmp_path: Path, m
     """Also where a process ends in the middle: what ran after that in others is of no account."""
     monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "kits"))
     job = Job(add_plan(), write_module(tmp_path, add_spec(), bug), "verification_fakes:CpuExecutor", Extent(all))
-    limit = 10.0 if bug == "hang" else 60.0  # in which a process also starts
+    limit = 4.0 if bug == "hang" else 60.0
     (alone,) = verify_all([job], timeout=limit)
     monkeypatch.setattr("cutegen.verification.pool.deal", lambda *_, **__: SHARED)
     seen: list[KernelReport] = []
