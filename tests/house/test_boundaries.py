@@ -11,7 +11,8 @@ import pkgutil
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -27,9 +28,19 @@ REGISTRY = "cutegen.registry"  # the one module that opens the families
 LONGEST_FILE, LARGEST_ROOM = 400, 4000
 
 
-def imports(module: str, *, late: bool) -> Iterator[str]:
+def imports(module: str, *, late: bool) -> Sequence[str]:
     """The modules of cutegen that a module imports; without `late` only those that it imports as it is loaded."""
+    return _imports(module)[late]
+
+
+@cache
+def _imports(module: str) -> tuple[Sequence[str], Sequence[str]]:
+    """Without late ones, and with them: each file is parsed once."""
     tree = ast.parse(FILES[module].read_text(encoding="utf-8"))
+    return tuple(_imports_in(tree, module)), tuple(_imports_in(tree, module, late=True))
+
+
+def _imports_in(tree: ast.Module, module: str, late: bool = False) -> Iterator[str]:
     skipped: set[ast.AST] = set()
     for node in ast.walk(tree):
         typing_only = isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
