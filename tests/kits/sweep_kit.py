@@ -274,13 +274,13 @@ def leave_for_the_sweep(items: Sequence[pytest.Item], root: Path) -> None:
             places[item.path, name] += 1
 
 
-FEWER = 3
+FEWER = 5
 SETTINGS = "_hypothesis_internal_use_settings"
 """Where hypothesis keeps the settings of a test's function; they cannot be changed later in another way."""
 
 
 def draw_fewer_examples(items: Sequence[pytest.Item], sweep: bool) -> None:
-    """Has tests of properties draw a third of their examples, which differ from run to run where they are not derived
+    """Has tests of properties draw a fifth of their examples, which differ from run to run where they are not derived
     from the test; in the sweep all of them draw all.
     """
     tests = {}
