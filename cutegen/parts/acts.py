@@ -27,7 +27,7 @@ class Barrier(NamedTuple):
 
     block: int
     name: str
-    index: int
+    index: int  # type: ignore[assignment]  # not the method of tuples
 
 
 class Cell(NamedTuple):
