@@ -50,6 +50,7 @@ tensors:
   B: {shape: [N, K], dtype: f32, major: K, align: 4}
   C: {shape: [M, N], dtype: f32, major: N, align: 4, role: out}
 compute: C = A @ B.T
+schedule: {tiler: {M: 32, N: 32, K: 8}, mma: {thread_layout: "(8,8,1)"}}
 targets: [sm_80]
 """
 MARGIN = 64  # bytes
@@ -61,7 +62,7 @@ def made(text: str, folder: Path) -> tuple[ModuleType, Build]:
     path = folder / generated.name
     path.write_text(generated.text, encoding="utf-8")
     module = load_module(path)
-    return module, build(module, "sm_80")
+    return module, build(module, "sm_80", lines=False)
 
 
 @pytest.fixture(scope="module")

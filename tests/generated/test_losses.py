@@ -23,7 +23,7 @@ SCALE = 0.37
 @lru_cache
 def loaded(name: str) -> ModuleType:
     module = load_module(GENERATED / f"{name}.py")
-    install(module, name, lines=False)
+    install(module, name, module.TARGETS[-1:], lines=False)
     return module
 
 

@@ -106,7 +106,7 @@ def test_the_core_loads_and_notes_what_numpy_does(unit: int, ordered: bool) -> N
     if isinstance(by_numpy.log, SharedHistory):
         by_numpy.log._core = None
     everyone, clusters = np.ones(SHAPE, np.bool_), np.arange(SHAPE[1])[None, :] // CLUSTER
-    for line in range(1, 250):
+    for line in range(1, 120):
         size = int(random.choice([s for s in UNITS if s >= unit]))
         count = int(random.choice([c for c in (1, 2, 4) if size * c <= 16]))
         (address, offset), mask, columns = some_address(random, size * count), some_lanes(random), None
@@ -125,7 +125,7 @@ def test_the_core_loads_and_notes_what_numpy_does(unit: int, ordered: bool) -> N
                 made.log.write(made.access(write, 0, 8, None, instruction))
             if random.random() < 0.9:
                 clocks.meet(everyone, clusters)
-    assert min(taken.count(True), taken.count(False)) > 20, taken
+    assert min(taken.count(True), taken.count(False)) > 10, taken
 
 
 def test_reads_that_a_journal_watches_are_in_it() -> None:

@@ -39,6 +39,7 @@ compute: C = {compute} + beta * C
 schedule:
   tiler: {tiler}
   mma: {{atom: wgmma}}
+  pipeline: {{stages: 3}}
 {schedule}{more}"""
     return generate(text, "specs/x.yaml").modules[0]
 
@@ -166,7 +167,8 @@ MISTAKES = {
     "both warpgroups share their buffers": ("group * BUFFERS + ", ""),
     "a piece goes to the rows of the other warpgroup": (STORED, STORED.replace("+ group", "+ 1 - group")),
 }
-SEVERAL = Case("several", "", {"M": 296, "N": 152, "K": 104}, "padded", "integers", blocks=2)
+# One cluster takes four tiles of a K of three stages, so that these are used again
+SEVERAL = Case("several", "", {"M": 296, "N": 72, "K": 72}, "padded", "integers", blocks=2)
 
 
 @pytest.mark.parametrize("mistake", sampled(MISTAKES))

@@ -20,8 +20,8 @@ from cutegen.verification.cases import Case
 from cutegen.verification.executor import EmulatorExecutor, load_module
 from cutegen.verification.runner import verify_case
 
-# Five tiles of one cluster: each warpgroup stores, waits for its turn and stores again
-SIZES = Case("in turn", "", {"M": 130, "N": 264, "K": 40}, "padded", "integers", blocks=1)
+# Six tiles of one cluster: each warpgroup stores, waits for its turn and stores again
+SIZES = Case("in turn", "", {"M": 66, "N": 136, "K": 40}, "padded", "integers", blocks=1)
 HEAD = """\
 cutegen: 1
 kernel: turns
@@ -94,7 +94,7 @@ def test_right_of_a_batch(walk: str, tmp_path: Path) -> None:
     text = HEAD + TURNS + walk
     for name in "ABC":
         text = text.replace(f"{name}: {{shape: [", f"{name}: {{shape: [L, ")
-    case = replace(SIZES, sizes={"L": 3, "M": 130, "N": 72, "K": 40})
+    case = replace(SIZES, sizes={"L": 3, "M": 66, "N": 40, "K": 40})
     assert outcome(generate(text, "specs/x.yaml").modules[0], tmp_path, case=case) == ""
 
 

@@ -37,6 +37,7 @@ schedule:
   scheduler: {kind: persistent, blocks: 4}
   pipeline: {stages: 2}
 static: {N: 1304}
+targets: [sm_90a]
 """
 # Rows along three modes, of any size up to a bound, with sums over them
 SUMS = """\
