@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import cache
 
 import pytest
 
@@ -54,16 +55,12 @@ SPECS = [
     *(
         ELEMENTWISE.format(partition=p, major=m, mask=k, dtype=d)
         for p in ("inner", "inner_outer", "inner_outer, copy: {bits: 128}", "thread_value")
-        for m in ("Zzm", "Zzn")
-        for k in ("mask", "none")
-        for d in ("f32", "bf16", "f64")
+        for m, k, d in (("Zzm", "mask", "f32"), ("Zzn", "none", "bf16"), ("Zzn", "mask", "f64"))
     ),
     *(
         GEMM.format(dtype=d, major=m, mask=k, stages=s, spaces="")
         for d in ("f32", "f16")
-        for m in ("Zzm", "Zzk")
-        for k in ("mask", "none")
-        for s in (2, 3)
+        for m, k, s in (("Zzm", "mask", 2), ("Zzk", "none", 3))
     ),
     *(
         GEMM.format(dtype=d, major="Zzk", mask="mask", stages=2, spaces=w)
@@ -88,6 +85,7 @@ def own_names(function: ast.FunctionDef) -> set[str]:
     return found
 
 
+@cache
 def modules() -> list[ast.Module]:
     return [ast.parse(generate(text, "specs/z.yaml").modules[0].text) for text in SPECS]
 

@@ -187,7 +187,7 @@ def test_the_inferred_access_is_the_widest_one_for_every_order_of_values(major: 
             name: {"shape": ["M", "N"], "dtype": "f16", "major": major, "role": role}
             for name, role in (("S", "in"), ("D", "out"))
         }
-        schedule = {"thread_layout": "(4,8):(8,1)", "value_layout": layout}
+        schedule = {"thread_layout": "(4,2):(2,1)", "value_layout": layout}
         spec, _ = resolved(document("elementwise", tensors, "D = S", schedule))
         plan = make_plan(spec)
         assert isinstance(plan, ElementwisePlan)

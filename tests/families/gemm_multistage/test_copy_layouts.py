@@ -34,7 +34,7 @@ TILES = ((80, 128, 8), (128, 72, 8), (64, 16, 8), (72, 72, 7), (16, 96, 9), (160
 @pytest.mark.parametrize("threads", [(16, 16), (8, 8), (32, 8), (12, 8), (5, 7)])
 def test_every_tile_that_is_suggested_works(threads: tuple[int, int], dtype: str) -> None:
     said = 0
-    for (m, n, k), a, b in itertools.product(TILES, "MK", "NK"):
+    for (m, n, k), (a, b) in itertools.product(TILES, ("MN", "KK")):  # A is copied for itself, and B
         text = GEMM.format(dtype=dtype, a=a, b=b, m=m, n=n, k=k, x=threads[0], y=threads[1])
         spec = read_specs(text, "x.yaml")[0]
         report = Report(spec.source)
