@@ -59,28 +59,30 @@ def unit_of(folder: Path, text: str) -> Unit:
     return unit
 
 
-@pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Unit, Failed, Diagnostic]]:
-    """What is said of each mutated module, compiled for the first of its targets."""
-    units, jobs = [], []
-    for name, (text, old, new) in MUTATIONS.items():
-        unit = unit_of(tmp_path_factory.mktemp("project") / name.replace(" ", "_"), text)
-        assert old in unit.module.text, name
-        mutated = replace(unit.module, text=unit.module.text.replace(old, new, 1))
-        units.append(replace(unit, module=mutated))
-        jobs.append(Job(mutated.text, unit.kernel, "sm_80"))
-    last = list(MUTATIONS).index("hang")
-    hang = units.pop(last), jobs.pop(last)
-    outcomes = [*compile_all(jobs, workers=1), *compile_all([hang[1]], timeout=5)]
-    names = [*(name for name in MUTATIONS if name != "hang"), "hang"]
-    said = {}
-    for name, unit, outcome in zip(names, [*units, hang[0]], outcomes, strict=True):
-        assert isinstance(outcome, Failed), name
+class Found(dict[str, tuple[Unit, Failed, Diagnostic]]):
+    """What is said of each mutated module, which is compiled for the first of its targets once a test asks for it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def __missing__(self, name: str) -> tuple[Unit, Failed, Diagnostic]:
+        text, old, new = MUTATIONS[name]
+        unit = unit_of(self._folder / name.replace(" ", "_"), text)
+        assert old in unit.module.text
+        unit = replace(unit, module=replace(unit.module, text=unit.module.text.replace(old, new, 1)))
+        job = Job(unit.module.text, unit.kernel, "sm_80")
+        (outcome,) = compile_all([job], timeout=5) if name == "hang" else compile_all([job])
+        assert isinstance(outcome, Failed)
         (diagnostic,) = compile_failures(unit, {"sm_80": outcome})
         assert diagnostic.code == "CG402" and f"{unit.kernel} does not compile for sm_80: " in diagnostic.message
         assert "\n" not in diagnostic.message
-        said[name] = (unit, outcome, diagnostic)
-    return said
+        self[name] = unit, outcome, diagnostic
+        return self[name]
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> Found:
+    return Found(tmp_path_factory.mktemp("projects"))
 
 
 def under_the_caret(unit: Unit, diagnostic: Diagnostic) -> str:
@@ -109,7 +111,7 @@ def under_the_caret(unit: Unit, diagnostic: Diagnostic) -> str:
     ],
 )
 def test_a_failure_is_said_at_the_key_of_its_line(
-    found: dict[str, tuple[Unit, Failed, Diagnostic]], name: str, kind: str, words: str, line: str, key: str, caret: str
+    found: Found, name: str, kind: str, words: str, line: str, key: str, caret: str
 ) -> None:
     unit, failed, diagnostic = found[name]
     assert (failed.kind, words in failed.message) == (kind, True), failed.message
@@ -123,7 +125,7 @@ def test_a_failure_is_said_at_the_key_of_its_line(
     assert under_the_caret(unit, diagnostic) == caret
 
 
-def test_what_was_inferred_is_said_with_its_reasons(found: dict[str, tuple[Unit, Failed, Diagnostic]]) -> None:
+def test_what_was_inferred_is_said_with_its_reasons(found: Found) -> None:
     unit, _, diagnostic = found["inferred"]
     notes = diagnostic.notes
     assert "`schedule.copies.A` was left out, and inferred" in notes
@@ -135,7 +137,7 @@ def test_what_was_inferred_is_said_with_its_reasons(found: dict[str, tuple[Unit,
     assert written.help is not None and "--no-compile" in written.help
 
 
-def test_a_crash_says_nothing_of_the_workers_own_stack(found: dict[str, tuple[Unit, Failed, Diagnostic]]) -> None:
+def test_a_crash_says_nothing_of_the_workers_own_stack(found: Found) -> None:
     _, failed, diagnostic = found["crash"]
     assert failed.log == "Fatal Python error: Floating point exception"
     assert not any("Extension modules" in note or "site-packages" in note for note in diagnostic.notes)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -57,14 +58,19 @@ GPUS = (80, 86, 89, 90, 100, 103, 120, 121)
 
 def compile_in(folder: Path, compiler: str, *arguments: str) -> None:
     """Runs a compiler there, with the headers of TVM FFI and of the export in its way."""
-    ask = [sys.executable, "-m", "tvm_ffi.config"]
-    asked = [subprocess.run([*ask, option], check=True, capture_output=True, text=True) for option in INCLUDES]
-    options = ["-Wall", "-Wextra", "-Werror", "-Iinclude", *(f"-I{done.stdout.strip()}" for done in asked)]
+    options = ["-Wall", "-Wextra", "-Werror", "-Iinclude", *(f"-I{config(option)}" for option in INCLUDES)]
     done = subprocess.run([compiler, *options, *arguments], cwd=folder, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[:3000]
 
 
 INCLUDES = ("--includedir", "--dlpack-includedir")
+
+
+@cache
+def config(option: str) -> str:
+    """What TVM FFI says of where it is."""
+    command = [sys.executable, "-m", "tvm_ffi.config", option]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
 
 def write(folder: Path, modules: Sequence[Module]) -> None:
@@ -129,8 +135,7 @@ def test_a_header_passes_all_on_for_a_stream_and_tells_what_was_raised(tmp_path:
     """And takes integers with their sign only: compiled code takes both, and the Python around it refuses one."""
     write(tmp_path, generate(ODD, "specs/odd.yaml").modules[:1])
     (tmp_path / "calls.cpp").write_text(CALLS)
-    ask = [sys.executable, "-m", "tvm_ffi.config", "--libdir"]
-    library = subprocess.run(ask, check=True, capture_output=True, text=True).stdout.strip()
+    library = config("--libdir")
     linked = (f"-L{library}", "-ltvm_ffi", f"-Wl,-rpath,{library}")
     compile_in(tmp_path, "g++", "-std=c++17", "-O0", "calls.cpp", "-o", "calls", *linked)
     ran = subprocess.run([tmp_path / "calls"], capture_output=True, text=True, check=True)
