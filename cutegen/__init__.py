@@ -8,12 +8,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from cutegen.api import Explanation, GeneratedModule, Verdict, check, explain, generate, verify
+from cutegen.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from cutegen.errors import CutegenError
     from cutegen.language.diagnostics import Diagnostic, SpecError
 
-__version__ = "0.2.0"
 __all__ = [
     "CutegenError",
     "Diagnostic",

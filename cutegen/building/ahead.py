@@ -8,8 +8,9 @@ from types import TracebackType
 
 from cutegen.building import verification
 from cutegen.project.sources import Unit
-from cutegen.verification import Extent, Job
-from cutegen.verification.ahead import Ahead
+from cutegen.verification import Extent
+from cutegen.verifying import Job
+from cutegen.verifying.ahead import Ahead
 from cutegen.workers import processors
 
 

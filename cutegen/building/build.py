@@ -24,8 +24,8 @@ from cutegen.project.sources import Gathered, Unit, gather, notes_on
 from cutegen.project.state import FileState, advice
 from cutegen.project.write import locked, write_all
 from cutegen.verification import UNTIL_FAILURE, Extent
-from cutegen.verification.ahead import Ahead
-from cutegen.verification.pool import worker_setup
+from cutegen.verifying.ahead import Ahead
+from cutegen.verifying.jobs import worker_setup
 from cutegen.workers import prepare
 
 

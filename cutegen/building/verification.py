@@ -17,9 +17,10 @@ from cutegen.console import Progress
 from cutegen.language.diagnostics import Diagnostic
 from cutegen.project.paths import shown
 from cutegen.project.sources import Unit
-from cutegen.verification import UNTIL_FAILURE, Extent, Job, KernelReport, SoFar, verify_all
-from cutegen.verification.ahead import Ahead
+from cutegen.verification import UNTIL_FAILURE, Extent, KernelReport
 from cutegen.verification.kept import Kept
+from cutegen.verifying import Job, SoFar, verify_all
+from cutegen.verifying.ahead import Ahead
 
 _SHOWN_FAILURES = 8
 _SHOWN_REASON = 300  # characters
@@ -57,7 +58,7 @@ def run_verification(
     has prepared the only unit for it.
     """
     from cutegen.emulator.native.building import compile_beside
-    from cutegen.verification.pool import WORKERS
+    from cutegen.verifying.pool import WORKERS
     from cutegen.workers import processors
 
     workers = jobs or (WORKERS if on == "gpu" else processors())

@@ -14,7 +14,6 @@ from types import FrameType
 
 import click
 
-from cutegen import __version__
 from cutegen.cli.bench import bench
 from cutegen.cli.build import build
 from cutegen.cli.completion import completion
@@ -32,6 +31,7 @@ from cutegen.cli.schema import schema
 from cutegen.cli.show import show
 from cutegen.cli.tune import tune
 from cutegen.cli.verify import verify
+from cutegen.version import __version__
 
 
 def main() -> None:

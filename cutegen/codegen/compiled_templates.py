@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING
 import jinja2
 from jinja2 import BytecodeCache
 
-from cutegen import __version__
 from cutegen.cache_folder import cache_folder, is_trusted
+from cutegen.version import __version__
 
 if TYPE_CHECKING:
     from jinja2.bccache import Bucket

@@ -6,7 +6,6 @@ import hashlib
 from dataclasses import replace
 from typing import Any
 
-from cutegen import __version__
 from cutegen.codegen.environment import environment
 from cutegen.codegen.expected import expected_context
 from cutegen.codegen.formatting import documentation, python_tuple
@@ -17,6 +16,7 @@ from cutegen.codegen.torch_op import op_context
 from cutegen.language.model import LANGUAGE, KernelSpec
 from cutegen.language.writer import write_spec
 from cutegen.planning.plan import Plan
+from cutegen.version import __version__
 
 HEADER_LINES = 3
 PARTIAL = " Verified in part (--quick)."  # at the end of a header's first line

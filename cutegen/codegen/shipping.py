@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from cutegen import __version__
 from cutegen.codegen.environment import environment
 from cutegen.codegen.formatting import python_tuple
 from cutegen.codegen.generate import Module
@@ -18,6 +17,7 @@ from cutegen.codegen.regions import separate
 from cutegen.codegen.render import docstring
 from cutegen.codegen.torch_op import op_context
 from cutegen.language.model import LANGUAGE
+from cutegen.version import __version__
 
 MARK = "Exported by cutegen"  # what every exported text begins with, behind the sign of a comment
 

@@ -21,8 +21,6 @@ IMPORTS = ("torch", "tvm_ffi", "cutlass.cute")
 
 def clean_environment(environment: Mapping[str, str], folder: Path) -> dict[str, str]:
     """The environment of a worker: `environment` without what changes code, with temporary files in `folder`."""
-    import cutegen
-
     kept = {
         name: value
         for name, value in environment.items()
@@ -30,7 +28,7 @@ def clean_environment(environment: Mapping[str, str], folder: Path) -> dict[str,
     }
     # The worker runs in another folder, so relative entries and a cutegen found through the parent's must be absolute.
     given = [str(Path(entry).absolute()) for entry in kept.get("PYTHONPATH", "").split(os.pathsep) if entry]
-    root = str(Path(cutegen.__file__).absolute().parents[1])
+    root = str(Path(__file__).absolute().parents[2])
     return kept | {
         "PYTHONPATH": os.pathsep.join([root, *(entry for entry in given if entry != root)]),
         "PYTHONSAFEPATH": "1",

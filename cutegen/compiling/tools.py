@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Literal
 
 from cutegen.errors import CutegenError, plain
+from cutegen.version import __version__
 
 ToolName = Literal["nvdisasm", "cuobjdump"]
 
@@ -93,8 +94,6 @@ def toolchain() -> Mapping[str, str]:
     """Everything installed that decides what a module compiles to, by name: versions, and a digest of this room."""
     from importlib import metadata
 
-    import cutegen
-
     chain: dict[str, str] = {}
     for distribution in metadata.distributions():
         name = str(distribution.metadata["Name"] or "").lower().replace("_", "-")
@@ -109,7 +108,7 @@ def toolchain() -> Mapping[str, str]:
     chain["nvdisasm"] = tool_version("nvdisasm")
     chain["cuobjdump"] = tool_version("cuobjdump")
     chain["python"] = f"{sys.implementation.name} {'.'.join(map(str, sys.version_info))}"
-    chain["cutegen"] = cutegen.__version__
+    chain["cutegen"] = __version__
     chain["cutegen.compiling"] = source_digest(Path(__file__).parent)
     return dict(sorted(chain.items()))
 

@@ -48,7 +48,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from cutegen.emulator.calls.call import Called, call
-    from cutegen.emulator.calls.emulation import CompileError, Emulation, emulating
+    from cutegen.emulator.calls.emulating import CompileError, emulating
+    from cutegen.emulator.calls.emulation import Emulation
     from cutegen.emulator.calls.marked import tensor
     from cutegen.emulator.checks.faults import Fault, FaultError
     from cutegen.emulator.host.capture import CaptureError, HostCode, Launch
@@ -62,10 +63,10 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "Called": "calls.call",
-    "CompileError": "calls.emulation",
+    "CompileError": "calls.emulating",
     "Emulation": "calls.emulation",
     "call": "calls.call",
-    "emulating": "calls.emulation",
+    "emulating": "calls.emulating",
     "tensor": "calls.marked",
     "CaptureError": "host.capture",
     "HostCode": "host.capture",

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote
 
-from cutegen import __version__
 from cutegen.language.diagnostics import Diagnostic
 from cutegen.lint import page
+from cutegen.version import __version__
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 

@@ -13,12 +13,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from cutegen.codegen.reference import device_of
 from cutegen.errors import plain
 from cutegen.measuring.arguments import Arguments, like
 from cutegen.measuring.clock import Contender
 from cutegen.measuring.libraries import library_calls
 from cutegen.measuring.peers import Peer, Product, product_of, scaled_of
-from cutegen.ops.reference import device_of
 from cutegen.planning.plan import Plan
 from cutegen.verification.executor import load_module
 

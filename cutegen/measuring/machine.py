@@ -9,10 +9,10 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-from cutegen import __version__
 from cutegen.atoms.targets import TARGETS
 from cutegen.measuring.given import PACKAGES
 from cutegen.measuring.model import Machine
+from cutegen.version import __version__
 
 _DRIVER = Path("/proc/driver/nvidia/version")
 _PACKAGES = ("torch", "nvidia-cutlass-dsl", "apache-tvm-ffi", "triton", *PACKAGES.values())

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from cutegen.dtypes import Dtype
 from cutegen.expressions.parsing import Binary, Expr, Literal_, MatMul, Name, Unary
 from cutegen.language.model import KernelSpec
-from cutegen.ops.gemm import batch_of
+from cutegen.planning.batches import batch_of
 
 if TYPE_CHECKING:
     from cutegen.measuring.formulas import Recognised

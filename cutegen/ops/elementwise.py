@@ -13,8 +13,8 @@ from cutegen.ops.modes import check_alike, check_fits, has_names
 from cutegen.ops.op import Op
 
 if TYPE_CHECKING:
+    from cutegen.codegen.reference import Reference
     from cutegen.measuring.peers import Peer
-    from cutegen.ops.reference import Reference
     from cutegen.planning.plan import Plan
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
 
-from cutegen.atoms.mma import FusedSum, SumOrder
-from cutegen.codegen.exactness import LARGEST, Near, exact_targets, is_exact, near_of
-from cutegen.codegen.expected import NearPrinter
+from cutegen.codegen.exactness import LARGEST, exact_targets, is_exact, near_of
+from cutegen.codegen.expected import Expected, NearPrinter, Product
 from cutegen.codegen.formatting import WIDTH, call, display
 from cutegen.codegen.host import as_called, places
+from cutegen.codegen.reference import device_of
 from cutegen.codegen.statements import print_statements, without_copy
 from cutegen.codegen.torch_expressions import TorchPrinter
 from cutegen.codegen.variables import Variables
@@ -24,7 +24,6 @@ from cutegen.ops.reference import (
     broadcast_outputs,
     broadcasts,
     coordinate_lines,
-    device_of,
     in_order,
     shaped_names,
     squeezed,
@@ -33,43 +32,6 @@ from cutegen.ops.reference import (
 _PRECISION = {Dtype.f64: 53, Dtype.f32: 24, Dtype.f16: 11, Dtype.bf16: 8}  # bits of a fraction, with the leading one
 _LEAST = {Dtype.f64: -1073, Dtype.f32: -149, Dtype.f16: -24, Dtype.bf16: -133}  # the smallest number, as a power of 2
 _HEAD = 60  # columns that the left side of an assignment may take
-
-
-@dataclass(frozen=True)
-class Product:
-    """The numbers of the bound on `A @ B.T`.
-
-    `units` is the sum of two unit roundoffs: the accumulator's and that of float64, in which the value is computed.
-    """
-
-    dtype: str  # of the accumulator, in torch's words
-    units: str
-    roundings: int  # of one term, besides one for each sum
-    least: str  # a term that underflows errs by no more
-    largest: str
-    cut: str = ""  # of a term, relatively, what is lost of its factors before they are multiplied; empty: nothing
-    orders: tuple[SumOrder, ...] = ()  # where the accumulator keeps fewer bits than its type has
-    normal: tuple[str, str] = ("", "")  # then the least normal numbers of the factors' types
-    batched: bool = False  # whether there is a mode before those of the matrices
-
-    @property
-    def fused(self) -> FusedSum | None:
-        """How an instruction sums, if all do so from the first k on, one after the other."""
-        order = self.orders[0] if len(self.orders) == 1 else None
-        return order.fused if order is not None and order.shares == 1 and not order.ends_whole else None
-
-
-@dataclass(frozen=True)
-class Expected:
-    """The body of the function, with `near` what it needs of the class `_Near` (None: nothing) and `product` of
-    `_product`.
-    """
-
-    lines: tuple[str, ...]
-    near: Near | None = None
-    product: Product | None = None
-    factors: tuple[str, str] | None = None  # the matrices, where their product is all: then there are no `lines`
-    is_reference: bool = False  # whether it is what `reference` gives, to the bit
 
 
 def expected_of(

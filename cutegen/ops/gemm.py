@@ -19,23 +19,18 @@ from cutegen.language.context import Context
 from cutegen.language.model import KernelSpec, Scalar, Tensor
 from cutegen.ops.modes import check_alike, check_fits, has_names
 from cutegen.ops.op import Op, Work
+from cutegen.planning.batches import BATCHED, batch_of
 
 if TYPE_CHECKING:
+    from cutegen.codegen.expected import Expected
+    from cutegen.codegen.reference import Reference
     from cutegen.measuring.peers import Peer
-    from cutegen.ops.expected import Expected
-    from cutegen.ops.reference import Reference
     from cutegen.planning.plan import Plan
 
 _ONE = "torch.ones((), dtype=torch.float32, device=device)"  # a scale
 CUBES = (4096, 8192)  # of all modes, where a kernel is measured and nothing else is said
 BATCHES = ((64, 1024), (16, 2048))  # of a batch: matrix products, and cubes
 FACTORS = (Dtype.f64, Dtype.f32, Dtype.f16, Dtype.bf16, Dtype.f8e4m3, Dtype.f8e5m2)  # types that are multiplied
-BATCHED = 3  # modes of a tensor with a batch
-
-
-def batch_of(output: Tensor) -> str | None:
-    """The mode of the batch, where a product has this output; None of a single one."""
-    return output.shape[0] if len(output.shape) == BATCHED else None
 
 
 def _first_uses(compute: Compute) -> dict[MatMul, int]:
@@ -206,7 +201,8 @@ targets: [sm_80, sm_90a]            # each has its fastest atom: `cutegen explai
 
     def _multiplied(self, plan: Plan, widened: bool) -> Reference:
         """The statements with the products first, whose operands are `widened` to their type before, or they behind."""
-        from cutegen.ops.reference import Reference, meant, reference_of
+        from cutegen.codegen.reference import Reference
+        from cutegen.ops.reference import meant, reference_of
 
         products = [node for typed in plan.statements for node in walk(typed.value) if isinstance(node, MatMul)]
         texts = {node.b: self._product_text(plan.spec, node, widened) for node in products}

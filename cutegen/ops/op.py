@@ -14,12 +14,12 @@ from cutegen.expressions.tree import Binary, Call, reductions, walk
 if TYPE_CHECKING:
     import torch
 
+    from cutegen.codegen.expected import Expected
+    from cutegen.codegen.reference import Reference
     from cutegen.expressions.tree import Compute, Place
     from cutegen.language.context import Context
     from cutegen.language.model import KernelSpec, Scalar, Tensor
     from cutegen.measuring.peers import Peer
-    from cutegen.ops.expected import Expected
-    from cutegen.ops.reference import Reference
     from cutegen.planning.plan import Plan
     from cutegen.reference.rounding import Bounded
 

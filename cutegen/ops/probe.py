@@ -17,9 +17,9 @@ from cutegen.ops.op import Op
 if TYPE_CHECKING:
     import torch
 
+    from cutegen.codegen.expected import Expected
+    from cutegen.codegen.reference import Reference
     from cutegen.measuring.peers import Peer
-    from cutegen.ops.expected import Expected
-    from cutegen.ops.reference import Reference
     from cutegen.planning.plan import Plan
     from cutegen.reference.rounding import Bounded
 

@@ -6,10 +6,10 @@ from tensor_layouts import Layout
 
 from cutegen import layouts
 from cutegen.codegen.formatting import WIDTH
+from cutegen.codegen.reference import Reference
 from cutegen.codegen.torch_expressions import TorchPrinter
 from cutegen.expressions.parsing import Name, Typed, walk
 from cutegen.language.model import KernelSpec
-from cutegen.ops.reference import Reference
 
 TABLE_ROWS = 64  # threads, for their values to be listed
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from cutegen.codegen.formatting import WIDTH, call
+from cutegen.codegen.reference import Reference
 from cutegen.codegen.statements import Stored, print_statements, without_copy
 from cutegen.codegen.torch_expressions import TorchPrinter
 from cutegen.codegen.variables import Variables
@@ -14,38 +14,6 @@ from cutegen.expressions.annotating import annotate
 from cutegen.expressions.parsing import Coord, Expr, Local, Name, Reduce, Typed, coords, walk
 from cutegen.expressions.places import ONE
 from cutegen.language.model import KernelSpec, Tensor
-
-_DEVICE = "device=device"
-
-
-@dataclass(frozen=True)
-class Reference:
-    """Statements on the arguments of the generated function, and what then holds each output's values.
-
-    `results` are expressions in the order of `spec.outputs`; the variable of a single one is `result`. In `statements`
-    the scalar arguments are tensors without modes, which `scalars` makes, by argument; `constants` are other calls
-    there that make such a tensor. Both kinds of calls, and the statements, may ask for `device`.
-    """
-
-    statements: tuple[str, ...]
-    results: tuple[str, ...] = ("result",)
-    scalars: Mapping[str, str] = field(default_factory=dict)
-    constants: tuple[str, ...] = ()
-
-    def lines(self, spec: KernelSpec) -> list[str]:
-        """The body of `reference`, without what it returns."""
-        made = []
-        for scalar in spec.scalars:
-            if scalar.argument in self.scalars:
-                items = [scalar.argument, f"dtype=torch.{scalar.dtype.torch}", "device=device"]
-                made.append(call(f"{scalar.argument} = torch.tensor(", items, ")", 4))
-        lines = [*made, *self.statements]
-        return [device_of(spec), *lines] if any(_DEVICE in line for line in lines) else lines
-
-
-def device_of(spec: KernelSpec) -> str:
-    """The statement that names the device of the arguments: that of the first, as outputs may be left out."""
-    return f"device = {next(iter(spec.inputs), spec.output).argument}.device"
 
 
 def meant(spec: KernelSpec) -> tuple[Typed, ...]:
@@ -75,7 +43,9 @@ def reference_of(
     printed = [line for stored in outputs for line in stored.statements]
     lines = [*coordinate_lines(spec, coordinates), *broadcasts(spec, statements, names)]
     lines += [*(f"{products[b]} = {text}" for b, text in multiplied.items()), *printed]
-    scalars = {s.argument: f"torch.tensor({s.argument}, dtype=torch.{s.dtype.torch}, {_DEVICE})" for s in spec.scalars}
+    scalars = {
+        s.argument: f"torch.tensor({s.argument}, dtype=torch.{s.dtype.torch}, device=device)" for s in spec.scalars
+    }
     shaped = shaped_names(spec, statements)
     results = [f"{stored.result}{squeezed(spec, stored, shaped)}" for stored in in_order(spec, outputs)]
     return Reference(tuple(lines), tuple(results), scalars, tuple(printer.constants))

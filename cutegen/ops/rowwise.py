@@ -18,7 +18,7 @@ from cutegen.ops.row_modes import OVER_ROWS, chains, is_used, leading, over_rows
 from cutegen.ops.row_shapes import check_row
 
 if TYPE_CHECKING:
-    from cutegen.ops.reference import Reference
+    from cutegen.codegen.reference import Reference
     from cutegen.planning.plan import Plan
 
 ROWS = (1024, 8192, 65536)  # elements of a row, where a kernel is measured and nothing else is said

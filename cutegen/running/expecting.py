@@ -30,8 +30,8 @@ def copies(value: Any) -> Any:
     """A copy of arguments for a reference: tensors are plain ones of the CPU with memory of their own."""
     import torch
 
+    from cutegen.emulator.calls.arguments import torch_tensor
     from cutegen.emulator.calls.call import mapped
-    from cutegen.emulator.calls.compiled import torch_tensor
 
     def copied(each: Any) -> Any:
         found = torch_tensor(each)

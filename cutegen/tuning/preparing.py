@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cutegen import __version__
 from cutegen.console import Progress
 from cutegen.errors import CutegenError
 from cutegen.exits import FINDINGS
@@ -27,6 +26,7 @@ from cutegen.tuning.log import FOLDER, Log
 from cutegen.tuning.model import Shape, Timer
 from cutegen.tuning.pruning import Sieve
 from cutegen.tuning.result import Options, Result
+from cutegen.version import __version__
 
 
 class NoTuning(CutegenError):

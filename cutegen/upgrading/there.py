@@ -13,7 +13,6 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-import cutegen
 from cutegen.building.verification import Where
 from cutegen.errors import CutegenError
 from cutegen.exits import INTERRUPTED
@@ -42,7 +41,7 @@ def survey_there(python: Path, specs: Sequence[Path], on: Where, jobs: int | Non
     """
     with tempfile.TemporaryDirectory(prefix="cutegen-there-", ignore_cleanup_errors=True) as folder:
         # A folder with nothing but this package: where it is installed, the packages of this environment are beside it
-        os.symlink(Path(cutegen.__file__).absolute().parent, Path(folder, "cutegen"))
+        os.symlink(Path(__file__).absolute().parents[1], Path(folder, "cutegen"))
         start, answer = Path(folder, "start.py"), Path(folder, "answer.json")
         start.write_text(_START, encoding="utf-8")
         request = json.dumps({"specs": list(map(str, specs)), "on": on, "jobs": jobs})
@@ -72,7 +71,7 @@ def survey_there(python: Path, specs: Sequence[Path], on: Where, jobs: int | Non
 
 def _environment(code: str) -> dict[str, str]:
     """The variables of the other process: as here, but that its cutegen is the one in the folder `code`."""
-    own = str(Path(cutegen.__file__).absolute().parents[1])
+    own = str(Path(__file__).absolute().parents[2])
     given = [os.path.abspath(entry) for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
     path = os.pathsep.join([code, *(entry for entry in given if entry != own)])
     dropped = ("PYTHONHOME", "PYTHONSAFEPATH", "VIRTUAL_ENV", "__PYVENV_LAUNCHER__")

@@ -1,7 +1,6 @@
 """Runs generated kernels on shapes chosen to break them and judges every element against a float64 reference.
 
-`derive_cases` plans, `verify_all` runs several kernels in processes of their own, on an `Executor`; in a process,
-`runner.verify_kernel` runs one of them.
+`derive_cases` plans, and `runner.verify_case` runs a case on an `Executor`. `cutegen.verifying` has kernels verified.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ from cutegen.verification.agenda import EVERYTHING, UNTIL_FAILURE, Extent
 from cutegen.verification.cases import Case, derive_cases
 from cutegen.verification.executor import CannotRun, Executor
 from cutegen.verification.gpu import GpuExecutor, gpu_available, gpu_missing
-from cutegen.verification.pool import Job, SoFar, verify_all
 from cutegen.verification.report import CaseReport, HostCheck, KernelReport, as_json, from_json
 
 __all__ = [
@@ -23,13 +21,10 @@ __all__ = [
     "Extent",
     "GpuExecutor",
     "HostCheck",
-    "Job",
     "KernelReport",
-    "SoFar",
     "as_json",
     "derive_cases",
     "from_json",
     "gpu_available",
     "gpu_missing",
-    "verify_all",
 ]

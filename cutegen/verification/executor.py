@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import mmap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -370,29 +369,6 @@ class EmulatorExecutor:
 
     def alive(self) -> bool:
         return True
-
-
-def make_executor(on: str, kept: Kept | None = None) -> Executor:
-    """The executor for `gpu`, `cpu` with what is `kept`, or any other one by its import path, `package.module:Class`.
-
-    Raises `ValueError` for a name that means nothing, `RuntimeError` if there is no such device, and what the import of
-    the emulator raises.
-    """
-    if on == "gpu":
-        from cutegen.verification.gpu import GpuExecutor
-
-        return GpuExecutor()
-    if on == "cpu":
-        from cutegen import emulator
-
-        emulator.install  # noqa: B018 imports what it needs
-        return EmulatorExecutor(lazy=True, kept=kept)
-    place, _, name = on.partition(":")
-    if not name:
-        raise ValueError(f"unknown executor {on!r}: use gpu, cpu or package.module:Class")
-    made: Any = getattr(importlib.import_module(place), name)()
-    executor: Executor = made
-    return executor
 
 
 def load_module(path: Path) -> ModuleType:

@@ -10,13 +10,13 @@ import pytest
 from measuring_kit import FakeWatch, called, module_of, steady
 from verification_fakes import ADD_TILE, HandPlan, both_spec, plan_of
 
+from cutegen.codegen.reference import Reference
 from cutegen.measuring import contenders
 from cutegen.measuring.arguments import Arguments, make_arguments
 from cutegen.measuring.measure import Bench, Refused, measure_shape
 from cutegen.measuring.model import Failure, Measured, Request
 from cutegen.measuring.peers import EAGER, choose
 from cutegen.ops.elementwise import Elementwise
-from cutegen.ops.reference import Reference
 from cutegen.reference.bounds import evaluate
 from cutegen.verification.compare import compare
 

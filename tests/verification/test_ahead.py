@@ -33,17 +33,19 @@ from cutegen.building.build import Options, build  # noqa: E402
 from cutegen.compiling import Failed  # noqa: E402
 from cutegen.console import NoProgress  # noqa: E402
 from cutegen.project.selection import select  # noqa: E402
-from cutegen.verification import UNTIL_FAILURE, Extent, Job, from_json, given, runner, verify_all, worker  # noqa: E402
-from cutegen.verification import prepared as preparing  # noqa: E402
+from cutegen.verification import UNTIL_FAILURE, Extent, from_json, given  # noqa: E402
 from cutegen.verification.agenda import agenda_of  # noqa: E402
-from cutegen.verification.ahead import Ahead  # noqa: E402
 from cutegen.verification.compare import bits_of  # noqa: E402
 from cutegen.verification.executor import load_module  # noqa: E402
 from cutegen.verification.given import give  # noqa: E402
 from cutegen.verification.report import KernelReport  # noqa: E402
+from cutegen.verification.runner import verify_case  # noqa: E402
 from cutegen.verification.sharing import deal  # noqa: E402
 from cutegen.verification.tensors import poisons  # noqa: E402
-from cutegen.verification.worker import _Verifier  # noqa: E402
+from cutegen.verifying import Job, kernel, verify_all, worker  # noqa: E402
+from cutegen.verifying import prepared as preparing  # noqa: E402
+from cutegen.verifying.ahead import Ahead  # noqa: E402
+from cutegen.verifying.worker import _Verifier  # noqa: E402
 from cutegen.workers import Going, Last  # noqa: E402
 
 KITS = str(Path(__file__).parents[1] / "kits")
@@ -71,8 +73,8 @@ def prepared(verifier: _Verifier, job: Job) -> Iterator[object]:
 def loads(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     """The modules that are loaded."""
     seen: list[Path] = []
-    load = runner.load_module
-    monkeypatch.setattr(runner, "load_module", lambda path: seen.append(path) or load(path))  # type: ignore[func-returns-value]
+    load = kernel.load_module
+    monkeypatch.setattr(kernel, "load_module", lambda path: seen.append(path) or load(path))  # type: ignore[func-returns-value]
     return seen
 
 
@@ -141,7 +143,7 @@ def test_references_are_evaluated_ahead_and_once(tmp_path: Path, evaluated: list
 
 def test_an_output_that_is_run_with_two_poisons_has_one_reference(tmp_path: Path, evaluated: list[Any]) -> None:
     plan = plan_of(less_spec(), ADD_TILE)
-    report = runner.verify_kernel(plan, write_module(tmp_path, less_spec()), CpuExecutor())
+    report = kernel.verify_kernel(plan, write_module(tmp_path, less_spec()), CpuExecutor())
     assert report.ok and poisons(plan.spec) == 2
     assert len(evaluated) == len(report.cases)
 
@@ -178,7 +180,7 @@ def test_what_runs_again_runs_on_tensors_that_nothing_has_run_on(
             args[2].fill_(7)
             raise ValueError("no")
 
-    report = runner.verify_case(agenda.plan, case, module, Explaining(), 1, give(agenda.plan, case, "cpu"))
+    report = verify_case(agenda.plan, case, module, Explaining(), 1, give(agenda.plan, case, "cpu"))
     assert report.status == "failed" and len(seen) == 2 and torch.equal(*(bits_of(x) for x in seen))
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import torch
 from verification_fakes import CpuExecutor
 
+from cutegen.codegen.reference import Reference
 from cutegen.dtypes import Dtype
 from cutegen.expressions.parsing import parse_compute
 from cutegen.expressions.tree import Compute
@@ -19,14 +20,13 @@ from cutegen.language.model import KernelSpec, Scalar, Schedule, Tensor
 from cutegen.measuring.peers import COMPILED, EAGER, choose
 from cutegen.measuring.shapes import shapes_of
 from cutegen.ops.op import ELEMENTS, Op
-from cutegen.ops.reference import Reference
 from cutegen.planning.plan import Plan
 from cutegen.planning.report import Report
 from cutegen.reference.bounds import evaluate
 from cutegen.reference.rounding import Bounded
 from cutegen.verification.cases import derive_cases
 from cutegen.verification.orders import case_for_orders
-from cutegen.verification.runner import verify_kernel
+from cutegen.verifying.kernel import verify_kernel
 
 
 class RowSum(Op):

@@ -30,7 +30,8 @@ from cutegen.project.selection import select  # noqa: E402
 from cutegen.project.sources import Gathered, Unit  # noqa: E402
 from cutegen.verification.blocks import with_blocks  # noqa: E402
 from cutegen.verification.cases import Case  # noqa: E402
-from cutegen.verification.executor import EmulatorExecutor, load_module, make_executor  # noqa: E402
+from cutegen.verification.executor import EmulatorExecutor, load_module  # noqa: E402
+from cutegen.verification.executors import make_executor  # noqa: E402
 from cutegen.verification.kept import Kept  # noqa: E402
 from cutegen.verification.runner import verify_case  # noqa: E402
 

@@ -20,7 +20,7 @@ from cutegen.language.model import KernelSpec
 from cutegen.verification import given
 from cutegen.verification.executor import Ran, load_module, no_judge
 from cutegen.verification.lacking import NoMemory, raise_no_memory
-from cutegen.verification.runner import verify_kernel
+from cutegen.verifying.kernel import verify_kernel
 
 
 def _numpy() -> None:

@@ -17,7 +17,7 @@ from cutegen.verification.cases import Case, derive_cases
 from cutegen.verification.executor import EmulatorExecutor, load_module
 from cutegen.verification.forms import firsts_of_form
 from cutegen.verification.orders import ORDERS, case_for_orders, cases_for_orders
-from cutegen.verification.runner import verify_kernel
+from cutegen.verifying.kernel import verify_kernel
 
 # Every block's tile of D is read and written; with a grid of twice the blocks, two of them do so.
 SCALE = """\

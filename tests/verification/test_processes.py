@@ -21,9 +21,10 @@ from verification_fakes import (
 
 from cutegen import emulator
 from cutegen.building.verification import why_unexecuted
-from cutegen.verification import Job, KernelReport, gpu_missing, pool, verify_all
-from cutegen.verification.executor import make_executor
-from cutegen.verification.worker import _executor
+from cutegen.verification import KernelReport, gpu_missing
+from cutegen.verification.executors import make_executor
+from cutegen.verifying import Job, pool, verify_all
+from cutegen.verifying.worker import _executor
 from cutegen.workers import prepare
 from cutegen.workers.worker import Setup, Worker
 

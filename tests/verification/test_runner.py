@@ -31,8 +31,9 @@ from cutegen.language.model import KernelSpec
 from cutegen.reference.bounds import Expected, evaluate
 from cutegen.verification import CaseReport, KernelReport, as_json, derive_cases, from_json, given
 from cutegen.verification.executor import CannotRun, Ran, load_module, no_judge
-from cutegen.verification.runner import verify_case, verify_kernel
+from cutegen.verification.runner import verify_case
 from cutegen.verification.telling import in_order
+from cutegen.verifying.kernel import verify_kernel
 
 
 def verify(folder: Path, kernel: str, bug: str = "") -> KernelReport:

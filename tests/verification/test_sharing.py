@@ -12,11 +12,12 @@ import pytest
 from verification_fakes import ADD_TILE, add_plan, add_spec, plan_of, write_module
 
 from cutegen.planning.plan import Plan
-from cutegen.verification import Case, Extent, Job, KernelReport, SoFar, as_json, from_json, verify_all
+from cutegen.verification import Case, Extent, KernelReport, as_json, from_json
 from cutegen.verification.agenda import Agenda, agenda_of
 from cutegen.verification.parts import Part, report_of, together
 from cutegen.verification.report import CaseReport, HostCheck, Status
 from cutegen.verification.sharing import Share, Turns, Whole, deal
+from cutegen.verifying import Job, SoFar, verify_all
 
 SHARED = [(0, 2)]
 
@@ -136,7 +137,7 @@ def test_processes_give_the_report_of_one(bug: str, all: bool, tmp_path: Path, m
     job = Job(add_plan(), write_module(tmp_path, add_spec(), bug), "verification_fakes:CpuExecutor", Extent(all))
     limit = 4.0 if bug == "hang" else 60.0
     (alone,) = verify_all([job], timeout=limit)
-    monkeypatch.setattr("cutegen.verification.pool.deal", lambda *_, **__: SHARED)
+    monkeypatch.setattr("cutegen.verifying.pool.deal", lambda *_, **__: SHARED)
     seen: list[KernelReport] = []
     start = time.perf_counter()
     (found,) = verify_all([job], workers=2, done=seen.append, timeout=limit)
@@ -151,7 +152,7 @@ def test_processes_give_the_report_of_one(bug: str, all: bool, tmp_path: Path, m
 def test_it_is_told_how_far_a_kernel_is(shared: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "kits"))
     if shared:
-        monkeypatch.setattr("cutegen.verification.pool.deal", lambda *_, **__: SHARED)
+        monkeypatch.setattr("cutegen.verifying.pool.deal", lambda *_, **__: SHARED)
     told: list[SoFar] = []
     job = Job(add_plan(), write_module(tmp_path, add_spec()), "verification_fakes:CpuExecutor")
     (report,) = verify_all([job], workers=1 + shared, going=told.append)
@@ -166,7 +167,7 @@ def test_a_part_is_the_cases_and_checks_that_tell_much_for_little(
 ) -> None:
     monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "kits"))
     if workers > 1:
-        monkeypatch.setattr("cutegen.verification.pool.deal", lambda *_, **__: SHARED)
+        monkeypatch.setattr("cutegen.verifying.pool.deal", lambda *_, **__: SHARED)
     path, quick = write_module(tmp_path, add_spec()), Extent(quick=True)
     (report,) = verify_all([Job(add_plan(), path, "verification_fakes:CpuExecutor", quick)], workers=workers)
     ran = [[r.status == "passed" for r in some] for some in (report.cases, report.host_checks)]
@@ -184,7 +185,7 @@ def test_a_part_is_the_cases_and_checks_that_tell_much_for_little(
 
 def test_a_kernel_is_loaded_once_for_all_its_shares(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "kits"))
-    monkeypatch.setattr("cutegen.verification.pool.deal", lambda *_, **__: SHARED)
+    monkeypatch.setattr("cutegen.verifying.pool.deal", lambda *_, **__: SHARED)
     module, told = write_module(tmp_path, add_spec()), tmp_path / "loaded"
     module.write_text(f"print('loaded', file=open({str(told)!r}, 'a'))\n{module.read_text()}")
     (report,) = verify_all([Job(add_plan(), module, "verification_fakes:CpuExecutor")], workers=2)

@@ -7,7 +7,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from cutegen.emulator.calls.emulation import TARGET, Emulation, Ran, current, emulating
+from cutegen.emulator.calls.emulating import TARGET, emulating
+from cutegen.emulator.calls.emulation import Emulation, Ran, current
 from cutegen.emulator.calls.marked import Marked
 from cutegen.emulator.calls.memory import tensors_in
 from cutegen.emulator.checks.faults import FaultError

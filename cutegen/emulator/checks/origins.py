@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import numpy as np
 
@@ -21,11 +21,23 @@ from cutegen.emulator.ptx.model import Address, Guard, Instruction, Operand, Reg
 
 if TYPE_CHECKING:
     from cutegen.emulator.checks.global_races import Epochs
-    from cutegen.emulator.operations.operands import Operation
-    from cutegen.emulator.operations.state import Lanes
 
 _NONE = np.zeros((1, 1), np.int64)
 _EXCHANGES = ("shfl", "vote", "match", "redux", "mma", "ldmatrix")
+
+
+class Registers(Protocol):
+    """The registers of lanes, by number: `bits` and `wide` hold their values, `poison` what of these means nothing."""
+
+    bits: list[Array | None]
+    wide: list[Array | None]
+    poison: dict[int, Array]
+
+    def get(self, slot: int) -> Array:
+        """The raw bits of a register."""
+
+
+L = TypeVar("L", bound=Registers)
 
 
 @dataclass(frozen=True)
@@ -76,7 +88,7 @@ class Origins:
         """Notes where the poison comes from that the instruction that runs has read from memory."""
         self.loaded = marks if self.loaded is None else np.where(self.loaded != 0, self.loaded, marks)
 
-    def run(self, operation: Operation, instruction: Instruction, lanes: Lanes, mask: Mask) -> None:
+    def run(self, operation: Callable[[L, Mask], None], instruction: Instruction, lanes: L, mask: Mask) -> None:
         """Runs an operation in the lanes of the mask, and notes what origin the poison has that it has written."""
         read = self._slots_of(instruction)
         for slot in read:
@@ -102,7 +114,7 @@ class Origins:
         for slot in slots:
             self._of[slot] = np.where(mask, origin, self._of.get(slot, _NONE))
 
-    def explained(self, stop: Stop, lanes: Lanes) -> Stop:
+    def explained(self, stop: Stop, lanes: Registers) -> Stop:
         """A fault `never-written` with a witness of where the value comes from."""
         if stop.instruction is None or stop.lane is None:
             return stop
@@ -129,7 +141,7 @@ class Origins:
             return stop
         return stop
 
-    def _sources(self, read: Sequence[int], instruction: Instruction, lanes: Lanes) -> Array:
+    def _sources(self, read: Sequence[int], instruction: Instruction, lanes: Registers) -> Array:
         """For each lane, the origin of the first of these registers that is poison there."""
         found: Array = np.zeros(self.shape, np.int64)
         for slot in read:
@@ -144,7 +156,7 @@ class Origins:
             found = np.where((found == 0) & bad, marks, found)
         return found
 
-    def _executing(self, instruction: Instruction, lanes: Lanes, mask: Mask) -> Mask:
+    def _executing(self, instruction: Instruction, lanes: Registers, mask: Mask) -> Mask:
         """The lanes of the mask in which the guard of an instruction holds, or may hold; None for all of them."""
         if instruction.guard is None:
             return mask

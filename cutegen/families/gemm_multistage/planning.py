@@ -22,7 +22,7 @@ from cutegen.families.gemm_multistage.tile_walk import is_plane, largest_across,
 from cutegen.families.gemm_multistage.workspace import plan_workspaces
 from cutegen.language.model import Tensor
 from cutegen.layouts import make_layout_tv
-from cutegen.ops.gemm import batch_of
+from cutegen.planning.batches import batch_of
 
 SLICE = 4  # values of an epilogue's slice, at least
 

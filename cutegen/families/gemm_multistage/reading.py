@@ -11,7 +11,7 @@ from cutegen.families.gemm_multistage.schedule import GemmSchedule, Predicate, S
 from cutegen.language.computing import first_output, say
 from cutegen.language.context import Context
 from cutegen.language.model import Tensor
-from cutegen.ops.gemm import batch_of
+from cutegen.planning.batches import batch_of
 
 
 def check_schedule(

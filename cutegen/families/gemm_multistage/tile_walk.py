@@ -8,7 +8,7 @@ from typing import Any
 from cutegen.families.common import raster
 from cutegen.families.gemm_multistage.plan import MultistagePlan
 from cutegen.language.model import KernelSpec
-from cutegen.ops.gemm import batch_of
+from cutegen.planning.batches import batch_of
 
 MAX_TILES = 2**31 - 1  # that 32 bits can number
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from cutegen import layouts
 from cutegen.families.gemm_multistage.product import product_of, tile_of
 from cutegen.families.gemm_multistage.schedule import Spec
-from cutegen.ops.gemm import batch_of
+from cutegen.planning.batches import batch_of
 
 if TYPE_CHECKING:
     from cutegen.tuning.schedules import Choice

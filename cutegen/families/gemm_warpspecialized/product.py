@@ -11,7 +11,7 @@ from cutegen.atoms.copies import MBARRIER
 from cutegen.dtypes import Dtype
 from cutegen.families.gemm_warpspecialized.schedule import MOST_STAGES, SWIZZLES, Spec, WarpspecializedSchedule
 from cutegen.language.model import Tensor
-from cutegen.ops.gemm import batch_of
+from cutegen.planning.batches import batch_of
 from cutegen.planning.promises import fitting_elements, known_divisor
 
 TARGET = "sm_90a"  # which has wgmma

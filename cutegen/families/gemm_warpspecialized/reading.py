@@ -12,7 +12,7 @@ from cutegen.families.gemm_warpspecialized.schedule import Copy, Warpspecialized
 from cutegen.language.computing import first_output
 from cutegen.language.context import Context
 from cutegen.language.model import Tensor
-from cutegen.ops.gemm import batch_of
+from cutegen.planning.batches import batch_of
 
 
 def check_schedule(

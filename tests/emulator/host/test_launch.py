@@ -36,7 +36,8 @@ from cutegen.emulator.host.limits import CURRENT_STREAM, DEFAULT_STREAMS  # noqa
 from cutegen.emulator.host.source_lines import cached_line_tables  # noqa: E402
 from cutegen.emulator.memory.bound_tensors import BoundTensor  # noqa: E402
 from cutegen.verification.cases import Case  # noqa: E402
-from cutegen.verification.executor import CannotRun, EmulatorExecutor, load_module, make_executor  # noqa: E402
+from cutegen.verification.executor import CannotRun, EmulatorExecutor, load_module  # noqa: E402
+from cutegen.verification.executors import make_executor  # noqa: E402
 from cutegen.verification.runner import verify_case  # noqa: E402
 
 

@@ -13,7 +13,7 @@ from cutegen.language.reader import read_specs
 from cutegen.language.writer import write_spec
 from cutegen.verification.agenda import Extent
 from cutegen.verification.executor import EmulatorExecutor, load_module
-from cutegen.verification.runner import verify_kernel
+from cutegen.verifying.kernel import verify_kernel
 
 pytest.importorskip("cutlass")
 torch = pytest.importorskip("torch")

@@ -19,7 +19,8 @@ from cutegen.verification.costs import LARGEST_TENSOR, seconds
 from cutegen.verification.data import KINDS_OF_ROWS, data_for
 from cutegen.verification.executor import EmulatorExecutor, load_module
 from cutegen.verification.report import CaseReport
-from cutegen.verification.runner import verify_case, verify_kernel
+from cutegen.verification.runner import verify_case
+from cutegen.verifying.kernel import verify_kernel
 
 pytest.importorskip("cutlass")
 torch = pytest.importorskip("torch")

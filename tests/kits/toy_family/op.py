@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from cutegen.codegen.reference import Reference
 from cutegen.expressions.tree import Compute
 from cutegen.language.context import Context
 from cutegen.language.model import Scalar, Tensor
 from cutegen.ops.op import Op
-from cutegen.ops.reference import Reference, reference_of
+from cutegen.ops.reference import reference_of
 from cutegen.planning.plan import Plan
 
 

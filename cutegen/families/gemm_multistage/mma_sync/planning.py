@@ -16,7 +16,7 @@ from cutegen.families.gemm_multistage.mma_sync.schedule import Spec
 from cutegen.families.gemm_multistage.tile_walk import is_plane, largest_across, most_tiles, tile_of_batch, tile_order
 from cutegen.language.model import Tensor
 from cutegen.layouts import make_layout_tv
-from cutegen.ops.gemm import batch_of
+from cutegen.planning.batches import batch_of
 
 SLICE = 32  # accumulators that the epilogue takes at a time, at most: their loads travel together
 HALF = 16  # bits of what ldmatrix moves to lanes in pairs, and can transpose

@@ -7,46 +7,20 @@ once the kernel is compiled, if it can be forked; its report is the one that a s
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import Any
 
-from cutegen.compiling.environment import IMPORTS, clean_environment
-from cutegen.planning.plan import Plan
-from cutegen.verification.agenda import UNTIL_FAILURE, Extent, agenda_of
+from cutegen.verification.agenda import agenda_of
 from cutegen.verification.cases import Case
-from cutegen.verification.kept import Kept
 from cutegen.verification.report import CaseReport, HostCheck, KernelReport, case_from_json, from_json
 from cutegen.verification.sharing import deal
-from cutegen.workers import Crew, Death, Ending, Setup, exit_text, python_path, worker_command
-
-if TYPE_CHECKING:
-    from cutegen.verification.ahead import Ahead
+from cutegen.verifying.ahead import Ahead
+from cutegen.verifying.jobs import TIMEOUT, Job, worker_setup
+from cutegen.workers import Crew, Death, Ending, exit_text
 
 WORKERS = 3  # at a time: verification mostly waits for Python, and a GPU has room for a few
-_IMPORTS = (*IMPORTS, "cutegen.emulator.host.modules", "cutegen.verification.runner")
-TIMEOUT = 600.0  # seconds a case or a check
-
-
-@dataclass(frozen=True)
-class Job:
-    """One kernel to verify, as far as `extent` says: its plan and its file; `on` and `kept` are as for `make_executor`.
-
-    So many `processes` share it, each of which has `patience` seconds for a case or a check; where one has not done it
-    then, one process does all. One `to_come` is prepared only, as it is not compiled yet.
-    """
-
-    plan: Plan
-    module: Path
-    on: str = "gpu"
-    extent: Extent = UNTIL_FAILURE
-    processes: int = 1
-    patience: float = TIMEOUT / 2
-    kept: Kept = field(default_factory=Kept)
-    to_come: bool = False
 
 
 @dataclass(frozen=True)
@@ -128,23 +102,6 @@ def _run(
 
     for place, ending in crew.run(todo, event=event):
         yield turns[place][0], ending
-
-
-def worker_setup(on: str, timeout: float = TIMEOUT) -> Setup:
-    """Describes workers that verify, each with `timeout` seconds for a case or a check, and with `TIMEOUT` to start.
-
-    On the CPU their environment is that of workers that compile.
-    """
-
-    def environment(folder: Path) -> dict[str, str]:
-        # torch's threads wait for each other in a busy loop: on tensors of this size, beside anything else that runs,
-        # they do so for several times as long as one thread needs
-        given = clean_environment(os.environ, folder) if on == "cpu" else {"OMP_NUM_THREADS": "1", **os.environ}
-        # The compiler leaves folders where temporary files go: there they end with the worker.
-        return {**given, "PYTHONPATH": python_path(), "TMPDIR": str(folder)}
-
-    command = worker_command("cutegen.verification.worker")
-    return Setup(command, environment, timeout, renewed=True, start_timeout=TIMEOUT, imports=_IMPORTS)
 
 
 def _report(job: Job, ending: Ending) -> KernelReport:

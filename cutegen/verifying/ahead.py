@@ -7,8 +7,8 @@ from contextlib import suppress
 from dataclasses import replace
 from types import TracebackType
 
-from cutegen.verification.pool import TIMEOUT, Job, worker_setup
 from cutegen.verification.sharing import deal
+from cutegen.verifying.jobs import TIMEOUT, Job, worker_setup
 from cutegen.workers import Crew
 
 

@@ -1,4 +1,4 @@
-"""The process that verifies kernels; its jobs are `pool.Job`s, its results reports in JSON.
+"""The process that verifies kernels; its jobs are `jobs.Job`s, its results reports in JSON.
 
 An event `planned` has the number of cases that are to run; `start` has the name of the case or check that runs next,
 `case` or `check` what came of it, so that the parent knows what was running if this process ends in the middle. What
@@ -22,10 +22,10 @@ from cutegen.workers import Going, Last, Tell, may_fork, serve
 if TYPE_CHECKING:
     from cutegen.verification.executor import Executor
     from cutegen.verification.parts import Part
-    from cutegen.verification.pool import Job
-    from cutegen.verification.prepared import Prepared
-    from cutegen.verification.runner import Progress
     from cutegen.verification.sharing import Share
+    from cutegen.verifying.jobs import Job
+    from cutegen.verifying.kernel import Progress
+    from cutegen.verifying.prepared import Prepared
 
 
 def main() -> None:
@@ -48,7 +48,7 @@ class _Verifier:
         A report ends this process, unless the kernel was right in every case and so left nothing behind that another
         could notice, or all of it ran in other processes. A job that is to come is only prepared, after its result.
         """
-        from cutegen.verification.prepared import Prepared
+        from cutegen.verifying.prepared import Prepared
 
         if job.to_come:
             self._prepared = Prepared(job)
@@ -58,10 +58,10 @@ class _Verifier:
 
     def _verified(self, job: Job) -> Any:
         from cutegen.verification.agenda import agenda_of
-        from cutegen.verification.forks import verify_in_forks
         from cutegen.verification.parts import report_of, together
-        from cutegen.verification.prepared import Prepared
-        from cutegen.verification.runner import loaded, verify_share
+        from cutegen.verifying.forks import verify_in_forks
+        from cutegen.verifying.kernel import loaded, verify_share
+        from cutegen.verifying.prepared import Prepared
 
         prepared, self._prepared = self._prepared, None
         if prepared is None or not prepared.is_for(job):
@@ -114,7 +114,7 @@ def _progress(tell: Tell) -> Progress:
 
 def _executor(job: Job) -> Executor | KernelReport:
     """What a job's kernel runs on, or the report that there is no such thing."""
-    from cutegen.verification.executor import make_executor
+    from cutegen.verification.executors import make_executor
     from cutegen.verification.runner import describe
 
     try:

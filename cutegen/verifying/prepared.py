@@ -10,10 +10,10 @@ from types import ModuleType
 from cutegen.compiling.tools import toolchain
 from cutegen.emulator.native.building import core_folder, is_lacking
 from cutegen.verification.agenda import Agenda, agenda_of
-from cutegen.verification.executor import make_executor
+from cutegen.verification.executors import make_executor
 from cutegen.verification.given import MadeAhead
-from cutegen.verification.pool import Job
-from cutegen.verification.runner import loaded
+from cutegen.verifying.jobs import Job
+from cutegen.verifying.kernel import loaded
 
 _SOON = 0.05  # seconds
 

@@ -1,0 +1,11 @@
+"""Verifies whole kernels: the cases of each and the checks of its host code, in processes of their own.
+
+`verify_all` verifies several kernels; in a process, `kernel.verify_kernel` verifies one of them.
+"""
+
+from __future__ import annotations
+
+from cutegen.verifying.jobs import Job
+from cutegen.verifying.pool import SoFar, verify_all
+
+__all__ = ["Job", "SoFar", "verify_all"]
