@@ -78,8 +78,8 @@ TWO = [name for name in sorted(CALLS) if name not in ONE]
 GROUPS = {
     "first": [*ONE[::4], "fmin"],
     "second": [*ONE[1::4], "fmax"],
-    "third": ONE[2::4],
-    "fourth": ONE[3::4],
+    "third": [*ONE[2::4], "fmin"],
+    "fourth": [*ONE[3::4], "fmax"],
     "two": TWO[::2],
     "also two": TWO[1::2],
 }
