@@ -10,6 +10,7 @@ from jinja2 import Environment, FunctionLoader, PrefixLoader, StrictUndefined
 
 from cutegen.codegen import formatting
 from cutegen.codegen.compiled_templates import CompiledTemplates
+from cutegen.codegen.printing import printed
 from cutegen.codegen.regions import RegionTag
 from cutegen.layouts import show
 
@@ -23,9 +24,11 @@ if TYPE_CHECKING:
 def environment(family: AnyFamily) -> Environment:
     """The Jinja environment in which a family's templates are rendered.
 
-    `module/...` are the templates of what all modules have; the family says which others there are.
+    `module/...` are the templates of what all modules have, `parts/...` those of statements; the family says which
+    others there are.
     """
-    folders = {**family.templates, "module": files("cutegen.codegen") / "templates"}
+    own = {"module": files("cutegen.codegen") / "templates", "parts": files("cutegen.parts") / "templates"}
+    folders = {**family.templates, **own}
     env = Environment(
         loader=PrefixLoader({prefix: _loader(folder) for prefix, folder in folders.items()}),
         undefined=StrictUndefined,
@@ -44,6 +47,7 @@ def environment(family: AnyFamily) -> Environment:
         assign_layout=formatting.assign_layout,
         text=formatting.comment_layout,
         show=show,
+        printed=printed,
     )
     return env
 

@@ -85,6 +85,16 @@ def marked(text: str, regions: Sequence[Region]) -> str:
     return "\n".join(lines)
 
 
+def begin(path: str, name: str) -> tuple[str, ...]:
+    """The lines that mark where a region begins."""
+    return (f"{_MARK}{path}{_MARK}{name}",)
+
+
+def end() -> tuple[str, ...]:
+    """The lines that mark where a region ends."""
+    return (_MARK,)
+
+
 class RegionTag(Extension):
     """The tag `{% region PATH, NAME %}` ... `{% endregion %}`, each on a line of its own.
 
@@ -103,7 +113,7 @@ class RegionTag(Extension):
         return [begin, *body, nodes.Output([self.call_method("_end")], lineno=line)]
 
     def _begin(self, path: str, name: str) -> str:
-        return f"{_MARK}{path}{_MARK}{name}\n"
+        return "".join(f"{line}\n" for line in begin(path, name))
 
     def _end(self) -> str:
-        return f"{_MARK}\n"
+        return "".join(f"{line}\n" for line in end())

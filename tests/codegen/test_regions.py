@@ -18,6 +18,7 @@ from sweep_kit import sampled
 
 from cutegen.codegen import Module, Region, generate
 from cutegen.codegen import environment as environment_module
+from cutegen.codegen import printing
 from cutegen.codegen.regions import RegionTag, region_at, separate
 from cutegen.language.diagnostics import SpecError
 from cutegen.language.reader import read_specs
@@ -117,6 +118,8 @@ def test_marks_leave_no_trace(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same templates with a tag that prints nothing give the same bytes."""
     monkeypatch.setattr(RegionTag, "_begin", lambda self, path, name: "")
     monkeypatch.setattr(RegionTag, "_end", lambda self: "")
+    monkeypatch.setattr(printing, "begin", lambda path, name: ())
+    monkeypatch.setattr(printing, "end", lambda: ())
     environment_module.environment.cache_clear()
     try:
         for file in sorted((ROOT / "specs").glob("*.yaml")):

@@ -22,7 +22,6 @@ def shares(plan: WarpspecializedPlan) -> dict[str, Any]:
     )
     tiler = f"({own_columns(plan)} // 2, {plan.row_blocks}, 1)"
     vectors = "PRODUCTS * VALUES // 4" if several else "VALUES // 4"
-    warps = "4 * CONSUMERS" if plan.consumers > 1 else "4"
     ranks = "x + CLUSTER_M * (y + CLUSTER_N * {})" if prod(plan.cluster) > 1 else "{}"
     return {
         "theirs": ("cute.local_tile(", ["acc", tiler, places], ")"),
@@ -33,7 +32,7 @@ def shares(plan: WarpspecializedPlan) -> dict[str, Any]:
         "group": ", group" if plan.consumers > 1 else "",
         "alignment": "1024" if plan.shares_buffers else "16",
         "vector": "product * (VALUES // 4) + i" if several else "i",
-        "readers": f"(CLUSTER_K - 1) * {warps}",
+        "readers": readers(plan),
         "to": ranks.format("other"),
         "from": ranks.format("(thr % 32)" if prod(plan.cluster) > 1 else "thr % 32"),
         "mine": "product * VALUES + i" if several else "i",
@@ -41,6 +40,11 @@ def shares(plan: WarpspecializedPlan) -> dict[str, Any]:
         "outer_width": WIDTH - 12,
         "width": WIDTH - (20 if several else 16),
     }
+
+
+def readers(plan: WarpspecializedPlan) -> str:
+    """Arrivals that say that all warps of the other blocks of a cluster along k have read what one sent them."""
+    return f"(CLUSTER_K - 1) * {'4 * CONSUMERS' if plan.consumers > 1 else '4'}"
 
 
 def places(plan: WarpspecializedPlan) -> str:

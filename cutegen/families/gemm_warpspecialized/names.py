@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from cutegen.codegen.variables import Variables
+from cutegen.families.gemm_warpspecialized.plan import Side, WarpspecializedPlan
 from cutegen.language.model import Tensor
 
 LOCALS = frozenset(
@@ -126,3 +128,9 @@ def made_of(tensors: Iterable[Tensor]) -> Iterator[str]:
     """What the kernel calls what it makes of tensors; of an output that is read it makes all twice."""
     stems = (stem for t in tensors for stem in (t.name, *[f"{t.name}_in"] * (t.reads and t.writes)))
     return (pattern.format(stem) for stem in stems for pattern in _OF_TENSORS)
+
+
+def stack_name(plan: WarpspecializedPlan, side: Side) -> str:
+    """What the kernel calls the shared memory of an operand: as its tensor, or as all that are side by side."""
+    names = [tensor.name for tensor in side.tensors]
+    return names[0] if len(names) == 1 else Variables(plan.spec).free("_".join(names))

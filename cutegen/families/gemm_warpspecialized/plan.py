@@ -149,8 +149,12 @@ class WarpspecializedPlan(PointwisePlan):
     @property
     def sent_bytes(self) -> int:
         """Bytes that the other blocks of a cluster along k send to one, of each tile."""
-        sums = self.pointwise.values * self.products * WARPGROUP * self.consumers
-        return (self.split - 1) * sums * Dtype.f32.bytes
+        return (self.split - 1) * self.sent_of_thread * WARPGROUP * self.consumers
+
+    @property
+    def sent_of_thread(self) -> int:
+        """Bytes that a thread sends to one other block of its cluster along k, of each tile."""
+        return self.pointwise.values * self.products * Dtype.f32.bytes
 
     @property
     def own_columns(self) -> int:
@@ -187,7 +191,11 @@ class WarpspecializedPlan(PointwisePlan):
     @property
     def source_bytes(self) -> int:
         """Bytes that a barrier expects of what the epilogue reads of one piece."""
-        return sum(ROWS * self.columns * x.tensor.dtype.bytes for x in self.sources)
+        return sum(map(self.source_bytes_of, self.sources))
+
+    def source_bytes_of(self, source: Passing) -> int:
+        """Those of one tensor."""
+        return ROWS * self.columns * source.tensor.dtype.bytes
 
     def accessed(self, operand: Operand) -> bool:
         """Whether threads access a tensor itself, value by value, from or to their registers."""

@@ -8,8 +8,8 @@ from typing import Any
 
 from cutegen.codegen.formatting import WIDTH, Item
 from cutegen.codegen.parts import Constant, KernelParts, Limit, Padding
-from cutegen.codegen.variables import Variables
 from cutegen.families.gemm_warpspecialized.block_text import grid, most_tiles, own_columns, places, shares
+from cutegen.families.gemm_warpspecialized.consumer_role import users
 from cutegen.families.gemm_warpspecialized.epilogue_text import (
     epilogue_context,
     has_tile_mma,
@@ -20,8 +20,11 @@ from cutegen.families.gemm_warpspecialized.epilogue_text import (
     source_text,
     type_text,
 )
+from cutegen.families.gemm_warpspecialized.loading_roles import multicast_mask
+from cutegen.families.gemm_warpspecialized.names import stack_name
 from cutegen.families.gemm_warpspecialized.plan import Side, WarpspecializedPlan
 from cutegen.families.gemm_warpspecialized.product import ALIGN, DEPTH_BYTES
+from cutegen.families.gemm_warpspecialized.roles import roles
 from cutegen.language.model import Tensor
 
 
@@ -60,12 +63,6 @@ def _brought(plan: WarpspecializedPlan) -> Iterator[Tensor]:
     """The tensors that the kernel sees as tensor maps do: it accesses them in no other way."""
     yield from (t for side in plan.sides for t in side.tensors)
     yield from (x.tensor for x in plan.sources if not x.tensor.writes)
-
-
-def stack_name(plan: WarpspecializedPlan, side: Side) -> str:
-    """What the kernel calls the shared memory of an operand: as its tensor, or as all that are side by side."""
-    names = [tensor.name for tensor in side.tensors]
-    return names[0] if len(names) == 1 else Variables(plan.spec).free("_".join(names))
 
 
 def _counts(plan: WarpspecializedPlan) -> tuple[str, ...]:
@@ -179,17 +176,15 @@ def _context(plan: WarpspecializedPlan) -> dict[str, Any]:
     blocks = {mode: f"BLK_{mode.upper()}" for mode in (plan.m, plan.n, plan.k)}
     clustered, several = prod(plan.cluster) > 1, plan.consumers > 1
     passing, sources = [passing_text(x) for x in plan.passing], [source_text(x) for x in plan.sources]
-    group = "group" if several else "0"
-    users = "CONSUMERS" if plan.groups > 1 else ""
-    row = "row" if plan.groups == 1 else "row * CONSUMERS + group"
-    freed = "before" if plan.in_flight else "stage"
     cluster = " * ".join([*["CLUSTER_M", "CLUSTER_N"] * clustered, *["CLUSTER_K"] * (plan.split > 1)])
     across = f"BLOCKS // ({cluster})" if " " in cluster else f"BLOCKS // {cluster}" if cluster else "BLOCKS"
     shape = f"{'CLUSTER_M, CLUSTER_N' if clustered else '1, 1'}, {'CLUSTER_K' if plan.split > 1 else '1'}"
     options = [*[f"cluster=[{shape}]"] * (plan.cluster_size > 1), *["use_pdl=True"] * plan.dependent]
     tiles, batched = " * ".join(_counts(plan)), plan.batch is not None
     extents = [_times(blocks[plan.m], "CLUSTER_M", plan), _times(blocks[plan.n], "CLUSTER_N", plan), *["1"] * batched]
-    return _walk(plan) | {
+    walk = _walk(plan)
+    return walk | {
+        "roles": roles(plan, walk["finders"]),
         "A": stack_name(plan, plan.a),
         "B": stack_name(plan, plan.b),
         "lead_of_k": plan.a.tensor.name,
@@ -199,12 +194,7 @@ def _context(plan: WarpspecializedPlan) -> dict[str, Any]:
         "sides": [_side(plan, x, blocks) for x in plan.sides],
         "passing": passing,
         "sources": sources,
-        "loaders": "warp_idx == 1" if plan.consumers == 1 else "warp_idx >= 1 and warp_idx <= CONSUMERS",
-        "loaders_say": "One warp loads what the epilogues read, piece by piece"
-        if plan.consumers == 1
-        else "A warp for each warpgroup of consumers loads what its epilogues read, piece by piece",
         "sources_path": f"schedule.copies.{plan.sources[0].tensor.name}" if sources else "",
-        "passing_path": f"schedule.copies.{plan.passing[0].tensor.name}" if passing else "",
         "mapped": [
             *(t.name for x in plan.sides for t in x.tensors),
             *(x.tensor.name for x in plan.passing),
@@ -222,18 +212,10 @@ def _context(plan: WarpspecializedPlan) -> dict[str, Any]:
         "place_names": places(plan),
         "count_names": "clusters, _, _" if plan.blocks is None else "_, _, clusters",
         "own_n": own_columns(plan),
-        "own_tile": "n_tile * CLUSTER_K + share" if plan.split > 1 else "n_tile",
-        "base": "share * CLUSTER_M * CLUSTER_N" if clustered and plan.split > 1 else "",
         "shares": shares(plan) if plan.split > 1 else None,
-        "users": " * ".join([*[users] * bool(users), *[str(plan.peers)] * (plan.peers > 1)]) or "1",
+        "users": users(plan),
         "uses_group": several and (plan.pingpong or bool(passing) or plan.split > 1),
-        "releasing": f"thr < {plan.peers}" if plan.peers > 1 else "thr == 0",
-        "release": f"cute.arch.mbarrier_arrive(empty + {freed}{', peer' if plan.peers > 1 else ''})",
-        "rotates": bool(passing) and plan.pieces % plan.buffers > 0 and not plan.in_turn,
         "own_buffers": "CONSUMERS * BUFFERS" if not plan.in_turn else "BUFFERS",
-        "of_group": "group * BUFFERS + " if plan.storing > 1 else "",
-        "own_barrier": f"3 + {group}" if several else "3",
-        "row_block": row,
         "cluster_tile": f"({', '.join(extents)})",
         "counts": ", ".join(_counts(plan)),
         "tiles": tiles,
@@ -344,11 +326,6 @@ def _side(plan: WarpspecializedPlan, side: Side, blocks: dict[str, str]) -> dict
     box, order = f"({blocks[side.mode]}, {blocks[plan.k]})", (0, 1, 2) if side.k_major else (1, 0, 2)
     tile, name = "m_tile" if is_a else "n_tile", stack_name(plan, side)
     shares = side.shared_by > 1
-    m, n = plan.cluster
-    # Blocks of a cluster are numbered along m first: those with the same rows are m apart
-    mask = sum(1 << i * m for i in range(n)) if is_a else (1 << m) - 1
-    place = "x" if is_a else "y * CLUSTER_M"
-    place = f"{place} + share * CLUSTER_M * CLUSTER_N" if plan.split > 1 else place
     return {
         "name": name,
         "type": type_text(side.tensor),
@@ -364,8 +341,7 @@ def _side(plan: WarpspecializedPlan, side: Side, blocks: dict[str, str]) -> dict
         "shared_by": ("CLUSTER_N" if is_a else "CLUSTER_M") if shares else "1",
         "rank": ("y" if is_a else "x") if shares else "0",
         "mask_name": f"mask_{name}",
-        "mask": f"cutlass.Int16({mask}) << ({place})" if shares else "",
-        "masking": [f"mcast_mask=mask_{name}"] * shares,
+        "mask": multicast_mask(plan, side),
         "load": f"cpasync.CopyBulkTensorTileG2S{'Multicast' * shares}Op()",
         "multicast": [f"num_multicast={'CLUSTER_N' if is_a else 'CLUSTER_M'}"] * shares,
     }

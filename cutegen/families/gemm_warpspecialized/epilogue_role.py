@@ -1,0 +1,147 @@
+"""What the warpgroups that multiply do with their sums: they exchange them within a cluster, compute, and store."""
+
+from __future__ import annotations
+
+from cutegen.families.gemm_warpspecialized.block_text import shares
+from cutegen.families.gemm_warpspecialized.product import WARPGROUP
+from cutegen.families.gemm_warpspecialized.role import FOLDER, PARTS, PIECE, STORES, Role
+from cutegen.parts.barriers import Arrive, ClusterWait, Expect, Meet, Wait
+from cutegen.parts.moving import CommitStores, Fence, Look, Send, Store, Stored, Use, Write
+from cutegen.parts.statements import Body, Code, For, If, Included, Let, Note, Region, Statement
+
+_BOTH = 2 * WARPGROUP  # threads of two warpgroups that take turns
+
+
+class Storing(Role):
+    """The end of each tile."""
+
+    def exchange(self) -> Statement:
+        """The sums of a tile that blocks of a cluster along k make together: each gets those of its columns."""
+        plan, text = self.plan, shares(self.plan)
+        K, what = plan.k.upper(), "it sends those of the others' columns to them"
+        turn = (Let("turn", "exchange % 2"), Let("exchange", "1", "+")) if self.reused else ()
+        read = (
+            (Note("What it sent of the tile before has been read"), Wait("read", "0", "(turn + 1) % 2"))
+            if self.reused
+            else ()
+        )
+        meet = (Note("Their barriers are there"), ClusterWait()) if plan.meets_late else ()
+        send = (
+            Let("place", "share - cutlass.Int32(share > other)"),
+            Send("sums", "(place, group)", f"{plan.sent_of_thread}", "(tile, place)", "sent", text["to"]),
+        )
+        sent = For("other", "cutlass.range_constexpr(CLUSTER_K)", (Use(), If("other != share", send)))
+        look = Look(("sums",), "(place, group, PART)", "(tile, place)")
+        added = For("place", "cutlass.range_constexpr(CLUSTER_K - 1)", (look,))
+        done = (
+            Code("cute.arch.sync_warp()"),
+            If("thr % 32 < CLUSTER_K and thr % 32 != share", (Arrive("read", "0", text["from"]),)),
+        )
+        body = (
+            Note(f"Each block of the cluster along {K} has a part of every sum: {what}"),
+            *turn,
+            If("tidx == 128", (Expect("sent", "0", "SENT_BYTES"),)),
+            *read,
+            *meet,
+            Included(f"{FOLDER}/exchange_send.j2", does=(sent,)),
+            Note("The others' parts are added in their order"),
+            Wait("sent", "0", "turn" if self.reused else "0"),
+            Included(f"{FOLDER}/exchange_add.j2", does=(added,)),
+            *done[: 2 * self.reused],
+            Note("Its columns of the tile"),
+            Code(f"n_tile = {self.own_tile}"),
+        )
+        return Region("schedule.cluster", "exchange of sums", body)
+
+    def epilogue(self) -> Statement:
+        plan = self.plan
+        turn = (
+            Note("Its turn to store: the buffers are free"),
+            Meet(f"{STORES} + group", _BOTH),
+        )
+        assert plan.pointwise.slice is not None
+        at_a_time = f"SLICE values of {2 * plan.pointwise.slice} columns at a time"
+        body = (
+            Note(f"Epilogue: every thread has pairs of neighbours along {plan.n.upper()}; {at_a_time}"),
+            Included(f"{FOLDER}/epilogue_setup.j2", 8),
+            *[Region("schedule.warps.turns", "turn to store", turn)] * plan.in_turn,
+            *(self.pieces() if plan.passing else self.direct()),
+        )
+        return Region(f"schedule.copies.{plan.spec.output.name}", "epilogue", body)
+
+    def direct(self) -> Body:
+        """The epilogue where threads store what they have."""
+        one = Included("common/pointwise.j2", 12, (Use(),))
+        return (For("part", "cutlass.range_constexpr(VALUES // SLICE)", (one,)),)
+
+    def pieces(self) -> Body:
+        """The epilogue where what is stored passes shared memory, piece by piece."""
+        plan = self.plan
+        path = f"schedule.copies.{plan.passing[0].tensor.name}"
+        names = tuple(x.tensor.name for x in plan.passing)
+        buffer = f"{self.of_group}{'(rotation + piece)' if self.rotates else 'piece'} % BUFFERS"
+        free = (
+            Note("A buffer is free when the store before has read it"),
+            Let("buffer", buffer),
+            If("thr < 32", (Stored("BUFFERS - 1"),)),
+            Meet(self.own_barrier, WARPGROUP),
+        )
+        reads = (Look(self.stems, "(slot, 0)", PIECE),) if plan.sources else ()
+        computed = (Use(), *reads, Write(names, "(buffer,)", PIECE), *self.overwritten())
+        store = (
+            Note("What all have written is seen by the unit that stores it"),
+            Fence(),
+            Meet(self.own_barrier, WARPGROUP),
+            *[If("thr == 0", (Arrive("used", "slot"),))] * bool(plan.sources),
+            If("thr < 32", (*self.place_of_piece(), *self.stores(names))),
+        )
+        piece = (
+            Region(path, "a free buffer", free),
+            *self.brought(),
+            For("part", "cutlass.range_constexpr(piece * PARTS, (piece + 1) * PARTS)", (
+                Included("common/pointwise.j2", 16, computed),
+            )),
+            Region(path, "store of a piece", store),
+        )  # fmt: skip
+        return (
+            For("piece", "cutlass.range_constexpr(PIECES)", piece),
+            *[Let("rotation", "(rotation + PIECES) % BUFFERS")] * self.rotates,
+            *[Let("source", "PIECES", "+")] * bool(plan.sources),
+            *self.next_turn(),
+        )
+
+    def overwritten(self) -> Body:
+        """Where buffers of the output lie in what other blocks sent: that must have been added by all threads."""
+        if not self.plan.shares_buffers:
+            return ()
+        parts = (Write(("sums",), f"(place, group, {part})", "(tile, place, piece)") for part in range(PARTS))
+        return (For("place", "cutlass.range_constexpr(CLUSTER_K - 1)", tuple(parts)),)
+
+    def brought(self) -> Body:
+        """The wait for what the epilogue reads of a piece."""
+        plan = self.plan
+        if not plan.sources:
+            return ()
+        of_group = "group * SOURCES + " if plan.consumers > 1 else ""
+        body = (
+            Note("What is read of this piece has been brought"),
+            Let("slot", f"{of_group}(source + piece) % SOURCES"),
+            Wait("brought", "slot", "(source + piece) // SOURCES % 2"),
+        )
+        return (Region(f"schedule.copies.{plan.sources[0].tensor.name}", "wait for what is read", body),)
+
+    def stores(self, names: tuple[str, ...]) -> Body:
+        matrix = ", l_tile" if self.plan.batch else ""
+        stores = (Store(name, f"to_g{name}[None, row, column{matrix}]", "buffer") for name in names)
+        return (*stores, CommitStores(names, "buffer"))
+
+    def next_turn(self) -> Body:
+        """The other warpgroup's turn to store, where both have the same buffers."""
+        if not self.plan.in_turn:
+            return ()
+        body = (
+            Note("The other's turn, once all has been read of what this one stores"),
+            If("thr < 32", (Stored("0"),)),
+            If("tile + clusters < tiles", (Meet(f"{STORES + 1} - group", _BOTH, waits=False),)),
+        )
+        return (Region("schedule.warps.turns", "turn of the other to store", body),)

@@ -1,0 +1,147 @@
+"""Threads of a block as they go through statements: the values of their variables, and which of them are active."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from types import CodeType, SimpleNamespace
+from typing import Any
+
+from cutegen.parts.acts import Agent
+
+_WARP = 32
+
+
+def _range(*bounds: int, **options: object) -> range:
+    """A loop's range, whose options (`unroll`) change nothing of what it does."""
+    return range(*bounds)
+
+
+# What texts of a kernel call, as far as statements depend on it
+_CALLS: dict[str, Any] = {
+    "__builtins__": {},
+    "cutlass": SimpleNamespace(Int32=int, Int16=int, min=min, max=max, range=_range, range_constexpr=_range),
+    "min": min,
+    "divmod": divmod,
+}
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """The blocks of a cluster along x and y and, side by side, along z: their ranks count x first."""
+
+    x: int = 1
+    y: int = 1
+    z: int = 1
+
+    @property
+    def size(self) -> int:
+        return self.x * self.y * self.z
+
+
+class PerThread(tuple[Any, ...]):
+    """The values that a variable has, of each of an agent's threads, where they may differ."""
+
+
+@dataclass
+class Acting:
+    """An agent on its way through statements.
+
+    `variables` are shared by all views of the agent; one that is `PerThread` has a value for each of its `threads`
+    (numbers in the block). `active` are the places in `threads` of those that go through the present statement.
+    """
+
+    agent: Agent
+    threads: tuple[int, ...]
+    geometry: Geometry
+    variables: dict[str, Any]
+    active: tuple[int, ...] = field(default=())
+
+    def __post_init__(self) -> None:
+        self.active = self.active or tuple(range(len(self.threads)))
+
+    @classmethod
+    def of(cls, agent: Agent, threads: tuple[int, ...], geometry: Geometry, variables: Mapping[str, Any]) -> Acting:
+        """An agent of those threads before its first statement. It knows `tidx`, `thr` and `warp_idx`, where its block
+        is: `x`, `y` and `share` (along z), and its own number in its warpgroup, `PART`.
+        """
+        rank = agent.block
+        x, y, z = rank % geometry.x, rank // geometry.x % geometry.y, rank // (geometry.x * geometry.y)
+        own = {
+            "tidx": PerThread(threads),
+            "thr": PerThread(t % (4 * _WARP) for t in threads),
+            "warp_idx": PerThread(t // _WARP for t in threads),
+            **{"x": x, "y": y, "share": z, "PART": agent.part},
+        }
+        return cls(agent, threads, geometry, {**variables, **own})
+
+    def each(self, text: str) -> list[Any]:
+        """The value of a text of Python for each active thread."""
+        code, names = _compiled(text)
+        own = {name: self.variables[name] for name in names if name in self.variables}
+        per_thread = [name for name, value in own.items() if isinstance(value, PerThread)]
+        if not per_thread:
+            return [eval(code, _CALLS, own)] * len(self.active)
+        return list(_of_each(text, self.active, tuple(own.items())))
+
+    def value(self, text: str) -> Any:
+        """The value of a text, which must be the same for all active threads. Raises ValueError where it is not."""
+        found = self.each(text)
+        if any(one != found[0] for one in found[1:]):
+            raise ValueError(f"threads of {self.agent} differ in {text}")
+        return found[0]
+
+    def let(self, targets: str, text: str) -> None:
+        """Gives variables (`stage`, or `stage, phase`) the value of a text, for the active threads."""
+        names, found = [name.strip() for name in targets.split(",")], self.each(text)
+        for number, name in enumerate(names):
+            values = [one[number] for one in found] if len(names) > 1 else found
+            if len(self.active) == len(self.threads):
+                same = all(value == values[0] for value in values)
+                self.variables[name] = values[0] if same else PerThread(values)
+                continue
+            old = self.variables.get(name)
+            whole = list(old) if isinstance(old, PerThread) else [old] * len(self.threads)
+            for place, value in zip(self.active, values, strict=True):
+                whole[place] = value
+            self.variables[name] = PerThread(whole)
+
+    def where(self, condition: str) -> tuple[Acting | None, Acting | None]:
+        """The agent's active threads for which a condition holds, and the others; None for none."""
+        found = self.each(condition)
+        yes = tuple(place for place, holds in zip(self.active, found, strict=True) if holds)
+        no = tuple(place for place, holds in zip(self.active, found, strict=True) if not holds)
+        return self._only(yes), self._only(no)
+
+    def elected(self) -> Acting:
+        """The first active thread of its warp. Raises ValueError for an agent of several warps."""
+        if len({self.threads[place] // _WARP for place in self.active}) != 1:
+            raise ValueError(f"{self.agent} has several warps, of which each elects a thread")
+        return replace(self, active=self.active[:1])
+
+    def _only(self, places: tuple[int, ...]) -> Acting | None:
+        return replace(self, active=places) if places else None
+
+    def counted(self, of: Callable[[Any], Any], text: str) -> Iterator[tuple[Any, int]]:
+        """What `of` makes of a text's value, once for each that there is, and how many active threads have it."""
+        counts: dict[Any, int] = {}
+        for value in self.each(text):
+            counts[value] = counts.get(value, 0) + 1
+        return ((of(value), count) for value, count in counts.items())
+
+
+@lru_cache(maxsize=4096)
+def _compiled(text: str) -> tuple[CodeType, tuple[str, ...]]:
+    """A text as code, and the names that it has."""
+    code = compile(text, "<kernel>", "eval")
+    return code, code.co_names
+
+
+@lru_cache(maxsize=4096)
+def _of_each(text: str, places: tuple[int, ...], variables: tuple[tuple[str, Any], ...]) -> tuple[Any, ...]:
+    """The value of a text for each of some threads, by their places in what is `PerThread`."""
+    code, _ = _compiled(text)
+    uniform = {name: value for name, value in variables if not isinstance(value, PerThread)}
+    differing = [(name, value) for name, value in variables if isinstance(value, PerThread)]
+    return tuple(eval(code, _CALLS, uniform | {name: each[place] for name, each in differing}) for place in places)

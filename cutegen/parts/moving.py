@@ -1,0 +1,182 @@
+"""Statements that move values, or use them: copies by tensor maps and between blocks, products, and what threads do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from cutegen.parts import acts
+from cutegen.parts.acting import Acting
+from cutegen.parts.acts import Act, Barrier, Cell
+from cutegen.parts.barriers import barrier_of, place_of
+from cutegen.parts.statements import Statement
+
+
+@dataclass(frozen=True)
+class Load(Statement):
+    """A copy by a tensor map to `cell` of the buffer `to`, which brings so many bytes to a barrier: of this block or,
+    by a `mask` (the name of a variable), of each block of the cluster whose bit is set.
+
+    Where several blocks load the same, each brings the part of its number among them, `part`. `content` is what it
+    brings, as Python.
+    """
+
+    template = "load"
+    tensor: str  # in the names of its map and partitions
+    source: str
+    target: str
+    barriers: str
+    index: str
+    to: str
+    cell: str
+    bytes: int
+    content: str
+    mask: str = ""
+    part: str = "0"
+
+    @property
+    def place(self) -> str:
+        return place_of(self.barriers, self.index)
+
+    def acts(self, at: Acting) -> Iterator[Act]:
+        bits = int(at.value(self.mask)) if self.mask else 1 << at.agent.block
+        place, content = (int(at.value(self.cell)), int(at.value(self.part))), tuple(at.value(self.content))
+        for block in (rank for rank in range(at.geometry.size) if bits >> rank & 1):
+            barrier = barrier_of(at, self.barriers, self.index, block)
+            yield acts.Bring(Cell(block, self.to, place), content, barrier, self.bytes)
+
+
+@dataclass(frozen=True)
+class Send(Statement):
+    """Values of each thread to the same place of a peer's shared memory, as a copy that counts bytes at its barrier.
+
+    `bytes` are those that all active threads send together.
+    """
+
+    to: str
+    cell: str
+    bytes: str
+    content: str
+    barriers: str
+    peer: str
+
+    def acts(self, at: Acting) -> Iterator[Act]:
+        peer, place = int(at.value(self.peer)), at.value(self.cell)
+        content, barrier = tuple(at.value(self.content)), Barrier(peer, self.barriers, 0)
+        cell = Cell(peer, self.to, (*map(int, place), at.agent.part))
+        yield acts.Bring(cell, content, barrier, len(at.active) * int(at.value(self.bytes)))
+
+
+@dataclass(frozen=True)
+class Multiply(Statement):
+    """Products of a stage of A and B, as a group of their own. `reads` names the buffers, with how many parts each is
+    brought in; `content` is what must stand there.
+    """
+
+    template = "multiply"
+    a: str  # fragments
+    b: str
+    stage: str
+    content: str
+    reads: Mapping[str, int]
+    registers: tuple[str, ...] = ("acc",)
+
+    def acts(self, at: Acting) -> Iterator[Act]:
+        stage, content = int(at.value(self.stage)), tuple(at.value(self.content))
+        places = [(name, (stage, part)) for name, parts in self.reads.items() for part in range(parts)]
+        yield acts.Multiply(tuple((Cell(at.agent.block, *place), content) for place in places), self.registers)
+
+
+@dataclass(frozen=True)
+class Drain(Statement):
+    """Waits for all groups of products but the last `but`."""
+
+    template = "drain"
+    but: int
+
+    def acts(self, at: Acting) -> Iterator[Act]:
+        yield acts.Drain(self.but)
+
+
+@dataclass(frozen=True)
+class Fence(Statement):
+    """What threads wrote to shared memory is seen by the copies that they start afterwards."""
+
+    template = "fence"
+
+    def acts(self, at: Acting) -> Iterator[Act]:
+        yield acts.Fence()
+
+
+@dataclass(frozen=True)
+class Store(Statement):
+    """A copy by a tensor map from `cell` of a buffer to global memory."""
+
+    template = "store"
+    tensor: str
+    target: str
+    cell: str
+
+
+@dataclass(frozen=True)
+class CommitStores(Statement):
+    """Makes a group of the stores of buffers since the last one. `reads` names these buffers, `cell` is their place."""
+
+    template = "commit_stores"
+    reads: tuple[str, ...]
+    cell: str
+
+    def acts(self, at: Acting) -> Iterator[Act]:
+        place = (int(at.value(self.cell)),)
+        yield acts.Store(tuple(Cell(at.agent.block, name, place) for name in self.reads))
+
+
+@dataclass(frozen=True)
+class Stored(Statement):
+    """Waits until all groups of stores but the last ones have read shared memory."""
+
+    template = "stored"
+    but: str
+
+    def acts(self, at: Acting) -> Iterator[Act]:
+        yield acts.Stored(int(at.value(self.but)))
+
+
+# ------------------------------------------------------------------------------------------------------ by threads
+
+
+@dataclass(frozen=True)
+class Look(Statement):
+    """Reads of threads, of which the family prints the lines: of `cell`, a tuple, in each of the buffers."""
+
+    reads: tuple[str, ...]
+    cell: str
+    content: str = "None"
+
+    def acts(self, at: Acting) -> Iterator[Act]:
+        place, content = tuple(map(int, at.value(self.cell))), at.value(self.content)
+        yield acts.Look(tuple((Cell(at.agent.block, name, place), content) for name in self.reads))
+
+
+@dataclass(frozen=True)
+class Write(Statement):
+    """Writes of threads, of which the family prints the lines: to `cell`, a tuple, in each of the buffers."""
+
+    writes: tuple[str, ...]
+    cell: str
+    content: str
+
+    def acts(self, at: Acting) -> Iterator[Act]:
+        place, content = tuple(map(int, at.value(self.cell))), tuple(at.value(self.content))
+        for name in self.writes:
+            yield acts.Write(Cell(at.agent.block, name, place), content)
+
+
+@dataclass(frozen=True)
+class Use(Statement):
+    """Registers that threads read or write, of which the family prints the lines."""
+
+    registers: tuple[str, ...] = ("acc",)
+
+    def acts(self, at: Acting) -> Iterator[Act]:
+        yield acts.Use(self.registers)
