@@ -1,0 +1,52 @@
+"""Faults of a run, as proofs report them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, NoReturn, TypeAlias
+
+from cutegen.parts.acts import Agent
+
+Kind: TypeAlias = Literal[
+    "arrivals",  # more arrivals at a barrier than it is initialised with
+    "bytes",  # the bytes that come to a barrier are not those that its phase expects
+    "cluster",  # an agent arrives at the cluster's barrier twice without waiting, or waits without having arrived
+    "content",  # something else is read than what the reader names
+    "deadlock",  # nobody can go on
+    "early",  # memory may be read before its content has come
+    "exit",  # a block may end while its shared memory or its barriers are still used
+    "fence",  # what threads wrote may not be visible to an asynchronous read or copy
+    "overrun",  # a phase may end a second time before a waiter of the first has passed
+    "overwrite",  # memory may be overwritten while it is read, loaded or stored
+    "products",  # the agents of a warpgroup start different products
+    "registers",  # registers are used while a product is under way that uses them
+    "stray",  # an arrival, or bytes, may fall into another phase of their barrier
+    "threads",  # the numbers of threads at a named barrier do not add up
+    "unread",  # a load that nobody waits for or reads
+    "wait",  # a wait may pass two phases early
+]
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One fault: its kind, who does what where and why that is wrong, and which act of which agent showed it."""
+
+    kind: Kind
+    text: str
+    agent: Agent | None = None
+    act: int | None = None
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.text}"
+
+
+class Unproved(Exception):
+    """Raised by a proof that finds a fault, which it carries."""
+
+    def __init__(self, fault: Fault) -> None:
+        super().__init__(str(fault))
+        self.fault = fault
+
+
+def refuse(kind: Kind, text: str, agent: Agent | None = None, act: int | None = None) -> NoReturn:
+    raise Unproved(Fault(kind, text, agent, act))

@@ -1,0 +1,182 @@
+"""Shared memory in one order of the agents. Each access is held to be ordered after those that it must follow, so that
+every reader finds the same content in every order.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from cutegen.parts.acts import Bring, Cell, Content, Look, Multiply, Store, Write
+from cutegen.parts.clocks import Actor, Event
+from cutegen.parts.courses import Course, Warpgroup, warpgroup_of
+from cutegen.parts.faults import Kind, refuse
+from cutegen.parts.phases import Phase
+from cutegen.parts.wording import Wording, content_text
+
+
+@dataclass
+class Read:
+    """A read of a cell. An event of `ends` is one that shows that it is done: none while it runs."""
+
+    reader: str
+    ends: list[Event] = field(default_factory=list)
+
+    def known_done(self, actor: Actor) -> bool:
+        return any(map(actor.knows, self.ends))
+
+
+@dataclass
+class Written:
+    """What an agent wrote of a cell: when, and when it was fenced."""
+
+    writer: str
+    event: Event
+    fenced: Event | None = None
+
+
+@dataclass
+class Standing:
+    """What stands in a cell since it was loaded or written: by whom, and who has read it."""
+
+    content: Content | None = None
+    phase: Phase | None = None  # that a load's bytes belong to
+    loader: str = ""
+    group: Warpgroup | None = None
+    writes: dict[int, Written] = field(default_factory=dict)  # by the column of the agent
+    reads: list[Read] = field(default_factory=list)
+    before: Standing | None = None  # while others may still write their part over it
+
+
+class Memory:
+    def __init__(self, wording: Wording) -> None:
+        self.wording = wording
+        self.cells: dict[Cell, Standing] = defaultdict(Standing)
+        self.unfenced: dict[int, list[Written]] = defaultdict(list)
+        self.products: dict[Warpgroup, list[list[Read]]] = defaultdict(list)
+        self.stores: dict[int, list[list[Read]]] = defaultdict(list)
+
+    def bring(self, actor: Actor, act: Bring, phase: Phase) -> None:
+        old, name = self.cells[act.cell], self.wording.cell(act.cell)
+        if old.phase and not old.phase.known_over(actor):
+            self._overwrite(actor, f"loads {name}", f"the load of {old.loader} to it is under way")
+        self._no_reader(actor, old, f"loads {name}")
+        self._seen(actor, old)
+        for written in old.writes.values():
+            if not actor.knows(written.event):
+                self._overwrite(actor, f"loads {name}", f"{written.writer} writes it")
+            if not (written.fenced and actor.knows(written.fenced)):
+                text = f"{actor.name} loads {name}, which {written.writer} wrote and has not fenced for sure"
+                self._refuse("fence", actor, text)
+        self.cells[act.cell] = Standing(act.content, phase, actor.name)
+
+    def write(self, actor: Actor, act: Write) -> None:
+        old, group = self.cells[act.cell], warpgroup_of(actor.agent)
+        own = old.group == group and old.content == act.content
+        joins = own and (actor.column not in old.writes or not old.reads)
+        if joins and old.reads:
+            does = f"writes its part of {content_text(act.content)} in {self.wording.cell(act.cell)}"
+            self._overwrite(actor, does, f"{old.reads[0].reader} reads it", "which may be earlier")
+        before = old.before if joins else old
+        if before:
+            self._replace(actor, before, f"writes {self.wording.cell(act.cell)}")
+        new = old if joins else Standing(act.content, group=group, before=old)
+        if not joins:
+            old.before = None
+            self.cells[act.cell] = new
+        new.writes[actor.column] = written = Written(actor.name, actor.event)
+        self.unfenced[actor.column].append(written)
+
+    def _replace(self, actor: Actor, old: Standing, does: str) -> None:
+        if old.phase and not old.phase.known_over(actor):
+            self._overwrite(actor, does, f"the load of {old.loader} to it is under way")
+        self._no_reader(actor, old, does)
+        self._seen(actor, old)
+        for written in old.writes.values():
+            if not actor.knows(written.event):
+                self._overwrite(actor, does, f"{written.writer} writes it")
+
+    def fence(self, actor: Actor) -> None:
+        for written in self.unfenced.pop(actor.column, ()):
+            written.fenced = actor.event
+
+    def look(self, actor: Actor, act: Look) -> None:
+        for cell, content in act.cells:
+            self._ready(actor, cell, content, f"reads {self.wording.cell(cell)}", fenced=False)
+            self.cells[cell].reads.append(Read(actor.name, [actor.event]))
+
+    def multiply(self, actor: Actor, act: Multiply, *, first: bool) -> None:
+        """An agent comes to a product, the first of its warpgroup or a later one. Each must know by itself that the
+        cells are ready.
+        """
+        for cell, content in act.cells:
+            self._ready(actor, cell, content, f"starts a product on {self.wording.cell(cell)}", fenced=True)
+        if first:
+            reads = [Read(f"a product of {actor.name}") for _ in act.cells]
+            for (cell, _), read in zip(act.cells, reads, strict=True):
+                self.cells[cell].reads.append(read)
+            self.products[warpgroup_of(actor.agent)].append(reads)
+
+    def drain(self, actor: Actor, course: Course) -> None:
+        """All products that are done for this agent are done for its warpgroup: whoever knows of this act knows it."""
+        started = self.products[warpgroup_of(actor.agent)]
+        for number in range(course.under[actor.at].drained, course.under[actor.at + 1].drained):
+            for read in started[number]:
+                read.ends.append(actor.event)
+
+    def store(self, actor: Actor, act: Store) -> None:
+        reads = []
+        for cell in act.cells:
+            self._ready(actor, cell, None, f"stores {self.wording.cell(cell)}", fenced=True)
+            reads.append(Read(f"the store of {actor.name}"))
+            self.cells[cell].reads.append(reads[-1])
+        self.stores[actor.column].append(reads)
+
+    def stored(self, actor: Actor, course: Course) -> None:
+        for number in range(course.under[actor.at].stored, course.under[actor.at + 1].stored):
+            for read in self.stores[actor.column][number]:
+                read.ends.append(actor.event)
+
+    def unread(self) -> Iterator[tuple[Cell, Standing]]:
+        """Loads that nobody has read."""
+        for cell, standing in self.cells.items():
+            while standing.before:
+                standing = standing.before
+            if standing.phase and not standing.reads:
+                yield cell, standing
+
+    def _ready(self, actor: Actor, cell: Cell, content: Content | None, does: str, *, fenced: bool) -> None:
+        standing = self.cells[cell]
+        if standing.phase is None and not standing.writes:
+            self._refuse("early", actor, f"{actor.name} {does}, which nothing has been loaded or written to")
+        if standing.phase and not standing.phase.known_over(actor):
+            self._refuse("early", actor, f"{actor.name} {does} before the load of {standing.loader} has come for sure")
+        for written in standing.writes.values():
+            if not actor.knows(written.event):
+                self._refuse("early", actor, f"{actor.name} {does} before {written.writer} has written it for sure")
+            if fenced and not (written.fenced and actor.knows(written.fenced)):
+                text = f"{actor.name} {does}, which {written.writer} wrote and has not fenced for sure"
+                self._refuse("fence", actor, text)
+        if content is not None and standing.content is not None and content != standing.content:
+            text = f"{actor.name} {does} for {content_text(content)}, and finds {content_text(standing.content)}"
+            self._refuse("content", actor, text)
+
+    def _no_reader(self, actor: Actor, old: Standing, does: str) -> None:
+        for read in old.reads:
+            if not read.known_done(actor):
+                self._overwrite(actor, does, f"{read.reader} reads {self._what(old)} in it")
+
+    def _seen(self, actor: Actor, old: Standing) -> None:
+        if old.phase and not old.reads:
+            text = f"{actor.name} overwrites {self._what(old)}, which {old.loader} loaded and nobody has read"
+            self._refuse("unread", actor, text)
+
+    def _what(self, standing: Standing) -> str:
+        return content_text(standing.content) if standing.content is not None else "what stands"
+
+    def _overwrite(self, actor: Actor, does: str, other: str, why: str = "which may be later") -> None:
+        self._refuse("overwrite", actor, f"{actor.name} {does} while {other}, {why}")
+
+    def _refuse(self, kind: Kind, actor: Actor, text: str) -> None:
+        refuse(kind, text, actor.agent, actor.at)

@@ -1,0 +1,251 @@
+"""Proves a run from one order of its agents, with vector clocks: every other order does the same.
+
+Agents take turns, each going on until it must wait; copies come as they are started. Nothing in an agent's list depends
+on time. So orders could differ only where an access is not ordered after another, or where a wait, an arrival or bytes
+could belong to another phase of a barrier. Each act is held to know enough for neither to be possible (`memory`,
+`phases`, `meetings`). The cost grows with the number of acts, not with that of the orders.
+
+Two things are taken for granted of products: they start once all agents of the warpgroup have come, and when they are
+done for one of these agents (`Drain`), they are done for all. Kernels rely on it, whose first warp alone releases a
+stage.
+
+More is asked than that nothing goes wrong: each agent that starts a product must have waited for its operands by
+itself, and knowledge must come by what the acts say. A run that is right only since one agent is slower is refused.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from cutegen.parts.acts import (
+    Act,
+    Agent,
+    Arrive,
+    Barrier,
+    Bring,
+    ClusterArrive,
+    ClusterWait,
+    Drain,
+    Fence,
+    Look,
+    Meet,
+    Multiply,
+    NamedBarrier,
+    Run,
+    Store,
+    Stored,
+    Use,
+    Wait,
+    Write,
+)
+from cutegen.parts.clocks import Actor
+from cutegen.parts.courses import Warpgroup, courses_of, warpgroup_of
+from cutegen.parts.faults import refuse
+from cutegen.parts.meetings import ClusterBarrier, Meeting, Named, Together
+from cutegen.parts.memory import Memory
+from cutegen.parts.peers import Peers
+from cutegen.parts.phases import Barriers
+from cutegen.parts.wording import Wording
+
+
+@dataclass(frozen=True)
+class Proof:
+    """How much was looked at: the acts of all agents, and the phases of barriers that ended."""
+
+    acts: int
+    phases: int
+
+
+def prove(run: Run) -> Proof:
+    """Raises `Unproved` with the first fault."""
+    return _Order(run).follow()
+
+
+class _Order:
+    def __init__(self, run: Run) -> None:
+        self.wording = Wording.of(run)
+        self.courses = courses_of(run, self.wording)
+        names = sorted(
+            {act.barrier for acts in run.acts.values() for act in acts if isinstance(act, Wait | Arrive | Bring)}
+        )
+        self.width = len(run.acts) + len(names)
+        self.actors = [
+            Actor(agent, self.wording.agent(agent), acts, column, self.width)
+            for column, (agent, acts) in enumerate(run.acts.items())
+        ]
+        self.barriers = {
+            barrier: self._barrier(run, barrier, column) for column, barrier in enumerate(names, len(run.acts))
+        }
+        self.named: dict[NamedBarrier, Named] = {}
+        self.warpgroups = self._warpgroups()
+        self.cluster = ClusterBarrier(len(self.actors), self.width)
+        self.memory = Memory(self.wording)
+        self.peers = Peers()
+        self.joined: dict[Agent, Meeting] = {}  # where agents wait for others to come
+        self.moves: dict[type[Act], Callable[[Actor, Any], bool]] = {
+            Wait: self._wait,
+            Arrive: self._arrive,
+            Bring: self._bring,
+            Multiply: self._multiply,
+            Drain: self._drain,
+            Use: lambda actor, act: True,  # which `courses` looks at
+            Look: self._look,
+            Write: self._write,
+            Fence: self._fence,
+            Store: self._store,
+            Stored: self._stored,
+            Meet: self._meet,
+            ClusterArrive: self._cluster_arrive,
+            ClusterWait: self._cluster_wait,
+        }
+
+    def _barrier(self, run: Run, barrier: Barrier, column: int) -> Barriers:
+        name, arrivals = self.wording.barrier(barrier), run.arrivals.get(barrier.name, 0)
+        if arrivals < 1:
+            refuse("arrivals", f"{name} is initialised with {arrivals} arrivals: its phases would never be over")
+        return Barriers(barrier, name, arrivals, column, self.width)
+
+    def _warpgroups(self) -> dict[Warpgroup, Together]:
+        members: dict[Warpgroup, list[Actor]] = defaultdict(list)
+        for actor in self.actors:
+            members[warpgroup_of(actor.agent)].append(actor)
+        return {group: Together(actors, self.width) for group, actors in members.items()}
+
+    def follow(self) -> Proof:
+        while sum(self._go_on(actor) for actor in self.actors):
+            pass
+        self._no_deadlock()
+        self._all_come()
+        self.peers.all_stayed(self.actors)
+        acts = sum(len(actor.acts) for actor in self.actors)
+        return Proof(acts, sum(barrier.now.number for barrier in self.barriers.values()))
+
+    def _go_on(self, actor: Actor) -> int:
+        """As far as the agent comes; how many acts that is."""
+        start = actor.at
+        while not actor.done and self.moves[type(actor.act)](actor, actor.act):
+            actor.goes_on()
+        return actor.at - start
+
+    # Each act, which returns whether the agent goes on.
+
+    def _wait(self, actor: Actor, act: Wait) -> bool:
+        return self.barriers[act.barrier].wait(actor, act.parity)
+
+    def _arrive(self, actor: Actor, act: Arrive) -> bool:
+        self.barriers[act.barrier].arrive(actor, act.count, act.expected)
+        self.peers.touched(actor, act.barrier.block, f"arrives at {self.wording.barrier(act.barrier)}")
+        return True
+
+    def _bring(self, actor: Actor, act: Bring) -> bool:
+        phase = self.barriers[act.barrier].bring(actor, act.bytes)
+        self.memory.bring(actor, act, phase)
+        return True
+
+    def _multiply(self, actor: Actor, act: Multiply) -> bool:
+        together = self.warpgroups[warpgroup_of(actor.agent)]
+        if actor.agent not in self.joined:
+            self.memory.multiply(actor, act, first=together.starts)
+            self.joined[actor.agent] = together.join(actor, act)
+        return self._met(actor)
+
+    def _drain(self, actor: Actor, act: Drain) -> bool:
+        self.memory.drain(actor, self.courses[actor.agent])
+        return True
+
+    def _look(self, actor: Actor, act: Look) -> bool:
+        self.memory.look(actor, act)
+        for cell, _ in act.cells:
+            self.peers.touched(actor, cell.block, f"reads {self.wording.cell(cell)}")
+        return True
+
+    def _write(self, actor: Actor, act: Write) -> bool:
+        self.memory.write(actor, act)
+        self.peers.touched(actor, act.cell.block, f"writes {self.wording.cell(act.cell)}")
+        return True
+
+    def _fence(self, actor: Actor, act: Fence) -> bool:
+        self.memory.fence(actor)
+        return True
+
+    def _store(self, actor: Actor, act: Store) -> bool:
+        self.memory.store(actor, act)
+        return True
+
+    def _stored(self, actor: Actor, act: Stored) -> bool:
+        self.memory.stored(actor, self.courses[actor.agent])
+        return True
+
+    def _meet(self, actor: Actor, act: Meet) -> bool:
+        if actor.agent not in self.joined:
+            barrier = self.named.setdefault(act.barrier, Named(self.wording.named(act.barrier), self.width))
+            meeting = barrier.join(actor, act)
+            if not act.waits:
+                return True
+            self.joined[actor.agent] = meeting
+        return self._met(actor)
+
+    def _met(self, actor: Actor) -> bool:
+        meeting = self.joined[actor.agent]
+        if not meeting.complete:
+            return False
+        actor.learns(meeting.clock)
+        del self.joined[actor.agent]
+        return True
+
+    def _cluster_arrive(self, actor: Actor, act: ClusterArrive) -> bool:
+        self.cluster.arrive(actor, self.courses[actor.agent].under[actor.at].arrived)
+        return True
+
+    def _cluster_wait(self, actor: Actor, act: ClusterWait) -> bool:
+        meeting = self.cluster.meetings[self.courses[actor.agent].under[actor.at].waited]
+        if meeting.complete:
+            actor.learns(meeting.clock)
+        return meeting.complete
+
+    # What holds once nobody goes on.
+
+    def _no_deadlock(self) -> None:
+        stuck = [actor for actor in self.actors if not actor.done]
+        if not stuck:
+            return
+        waited = [self.barriers[actor.act.barrier] for actor in stuck if isinstance(actor.act, Wait)]
+        for barrier in waited:
+            self._bytes_add_up(barrier)
+        refuse("deadlock", f"nobody goes on: {'; '.join(map(self._waits_for, stuck))}", stuck[0].agent, stuck[0].at)
+
+    def _bytes_add_up(self, barrier: Barriers) -> None:
+        phase = barrier.now
+        if not phase.pending and phase.bytes:
+            text = f"phase {phase.number} of {barrier.name} is never over: it expects more bytes than come"
+            refuse("bytes", f"{text} ({phase.bytes} more)")
+
+    def _waits_for(self, actor: Actor) -> str:
+        match actor.act:
+            case Wait(barrier, parity):
+                name, phase = self.barriers[barrier].name, self.barriers[barrier].now
+                lacks = [f"{phase.pending} of {self.barriers[barrier].initialised} arrivals"] * (phase.pending > 0)
+                lacks += [f"{phase.bytes} bytes"] * (phase.bytes > 0)
+                what = f"phase {phase.number} of {name} (parity {parity}), which lacks {' and '.join(lacks)}"
+                return f"{actor.name} waits for {what}"
+            case Meet(barrier=named):
+                meeting = self.joined[actor.agent]
+                come = f"{meeting.come} of {meeting.expected} threads have come"
+                return f"{actor.name} waits at {self.wording.named(named)}, where {come}"
+            case Multiply():
+                return f"{actor.name} waits for the rest of its warpgroup to start a product"
+        late = [other.name for other in self.actors if self._arrived(other) < self._arrived(actor)]
+        return f"{actor.name} waits at the cluster's barrier for {', '.join(late)}"
+
+    def _arrived(self, actor: Actor) -> int:
+        return self.courses[actor.agent].under[actor.at].arrived
+
+    def _all_come(self) -> None:
+        for barrier in self.barriers.values():
+            self._bytes_add_up(barrier)
+        for cell, standing in self.memory.unread():
+            text = f"{standing.loader} loads {self.wording.cell(cell)}, which nobody waits for or reads"
+            refuse("unread", text)
