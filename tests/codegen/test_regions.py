@@ -16,9 +16,8 @@ from planning_specs import VALID
 from specs_kit import ROOT, modules_of_specs
 from sweep_kit import sampled
 
-from cutegen.codegen import Module, Region, generate
+from cutegen.codegen import Module, Region, generate, printing
 from cutegen.codegen import environment as environment_module
-from cutegen.codegen import printing
 from cutegen.codegen.regions import RegionTag, region_at, separate
 from cutegen.language.diagnostics import SpecError
 from cutegen.language.reader import read_specs
