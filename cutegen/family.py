@@ -2,7 +2,8 @@
 
 A family's folder holds its schedule's words, inference, plan, rules with their pages, templates, accesses, claims,
 pictures and tuning. The rooms (language, planning, lint, codegen, analysis, verification, drawing, tuning) are drivers:
-they ask the family of a spec, by the methods below, and know no family themselves. What is optional has a default.
+each asks the family of a spec what its `asked` lists, and knows no family itself. This class stands above these rooms
+and answers all that they ask, by the methods below. What is optional has a default.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files
 from math import prod
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
 
 from cutegen.atoms.gpus import CUDA_F32, CUDA_F64, Arithmetic
 from cutegen.dtypes import Dtype
@@ -24,14 +25,15 @@ if TYPE_CHECKING:
 
     from tensor_layouts import Layout
 
-    from cutegen.analysis.accesses import Access
+    from cutegen.analysis.access import Access
+    from cutegen.analysis.buffers import Buffer, Scratch
     from cutegen.analysis.claims import Claim
-    from cutegen.analysis.proof import Buffer, Scratch
-    from cutegen.analysis.roofline import Tiles
+    from cutegen.analysis.tiles import Tiles
     from cutegen.atoms.mma import SumOrder
     from cutegen.codegen.parts import KernelParts
     from cutegen.drawing.model import Figure
     from cutegen.expressions.tree import Compute
+    from cutegen.language.asked import Op as AskedOp
     from cutegen.language.cases import Case
     from cutegen.language.context import Context
     from cutegen.language.kinds import Path
@@ -39,8 +41,8 @@ if TYPE_CHECKING:
     from cutegen.lint.rule import NoteRule, PerformanceRule, Rule
     from cutegen.ops.op import Op
     from cutegen.planning.report import Report
-    from cutegen.tuning.schedules import Choice
-    from cutegen.verification.wishes import Wish
+    from cutegen.tuning.choice import Choice
+    from cutegen.verification.wish import Wish
 
 S = TypeVar("S", bound=Schedule)
 P = TypeVar("P", bound=Plan)
@@ -142,6 +144,12 @@ class Family(ABC, Generic[S, P]):
     def rules(self) -> tuple[Rule, ...]:
         """What a spec can do wrong, in the order of the codes. Their pages are in the family's folder `pages`."""
         return ()
+
+    def common_rules(self, op: AskedOp) -> tuple[Rule, ...]:
+        """What the specs of any family can do wrong that compute an op, in the order of the codes."""
+        from cutegen.lint.common import common_rules
+
+        return common_rules(op)
 
     def performance_rules(self) -> tuple[PerformanceRule, ...]:
         """What can cost a right kernel of the family speed, in the order of the codes."""
@@ -348,3 +356,36 @@ class Family(ABC, Generic[S, P]):
 
 
 AnyFamily = Family[Any, Any]
+
+
+def family_of(spec: KernelSpec) -> AnyFamily:
+    """The family that a spec belongs to, with all that it answers."""
+    return cast(AnyFamily, spec.family)
+
+
+if TYPE_CHECKING:
+    import cutegen.analysis.asked
+    import cutegen.codegen.asked
+    import cutegen.drawing.asked
+    import cutegen.hostchecks.asked
+    import cutegen.language.asked
+    import cutegen.lint.asked
+    import cutegen.measuring.asked
+    import cutegen.planning.asked
+    import cutegen.reference.asked
+    import cutegen.tuning.asked
+    import cutegen.verification.asked
+
+    def _answers_all(family: AnyFamily) -> None:
+        """mypy sees here that a family answers what each room asks."""
+        _by_language: cutegen.language.asked.Family = family
+        _by_planning: cutegen.planning.asked.Family = family
+        _by_reference: cutegen.reference.asked.Family = family
+        _by_analysis: cutegen.analysis.asked.Family = family
+        _by_lint: cutegen.lint.asked.Family = family
+        _by_codegen: cutegen.codegen.asked.Family = family
+        _by_verification: cutegen.verification.asked.Family = family
+        _by_hostchecks: cutegen.hostchecks.asked.Family = family
+        _by_measuring: cutegen.measuring.asked.Family = family
+        _by_drawing: cutegen.drawing.asked.Family = family
+        _by_tuning: cutegen.tuning.asked.Family = family

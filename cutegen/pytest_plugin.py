@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _FAULTS = {
     ("cutegen.emulator.checks.faults", "FaultError"),
-    ("cutegen.emulator.calls.emulation", "CompileError"),
+    ("cutegen.emulator.calls.emulating", "CompileError"),
 }
 _INSIDE = {"nvidia_cutlass_dsl", "contextlib.py"}  # parts of paths
 _OWN = Path(__file__).resolve().parent

@@ -1,48 +1,63 @@
 """The families that there are, and the ops that they compute.
 
-This is the one place that opens `cutegen.families`, and only when it is asked: rooms ask here, and know no family.
+It stands below all rooms and imports none of them: `cutegen` itself says how families are opened, which happens when
+they are first asked for. A room takes what it finds here by what the room asks of it, as its `asked` says.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from importlib.resources import files
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from importlib.abc import Traversable
 
-    from cutegen.family import Family
-    from cutegen.ops.op import Op
 
-_added: list[Family[Any, Any]] = []
+@dataclass(frozen=True)
+class Openers:
+    """What opens the families of cutegen, and the folder of files that they share; and the families of a schedule of
+    several cases, and of one that may be of several.
+    """
+
+    families: Callable[[], tuple[Any, ...]]
+    shared: Callable[[], Traversable]
+    cases: Callable[[], Any]
+    choices: Callable[[], Any]
 
 
-def families() -> tuple[Family[Any, Any], ...]:
+_openers: list[Openers] = []
+_added: list[Any] = []
+
+
+def opened_by(openers: Openers) -> None:
+    """Says how the families are opened."""
+    _openers[:] = [openers]
+
+
+def families() -> tuple[Any, ...]:
     """Every family: those of `cutegen.families`, in its order, then those that were added."""
-    from cutegen.families import FAMILIES
-
-    return (*FAMILIES, *_added)
+    return (*_openers[0].families(), *_added)
 
 
 def folders() -> tuple[Traversable, ...]:
     """The folders of files: that of what families share, then those of families, some of which have one together."""
     own = {str(family.folder): family.folder for family in families()}
-    return (files("cutegen.families.common"), *own.values())
+    return (_openers[0].shared(), *own.values())
 
 
-def ops() -> tuple[Op, ...]:
+def ops() -> tuple[Any, ...]:
     """Every op, in the order of the families that compute it."""
     return tuple(dict.fromkeys(family.op for family in families()))
 
 
-def op_named(name: str) -> Op:
+def op_named(name: str) -> Any:
     """The op of that name. Raises KeyError."""
     return {op.name: op for op in ops()}[name]
 
 
-def family_of(op: str, schedule: Any) -> Family[Any, Any]:
+def family_of(op: str, schedule: Any) -> Any:
     """The family of a spec, from its op and its schedule as data: the op's first one that takes its mma atom.
 
     A list of cases has a family for each, and this is the op's first one. Raises KeyError for an op that there is not.
@@ -55,18 +70,14 @@ def family_of(op: str, schedule: Any) -> Family[Any, Any]:
     return next((family for family in own if atom is None or atom in family.atoms), own[0])
 
 
-def family_of_cases() -> Family[Any, Any]:
+def family_of_cases() -> Any:
     """The family of a schedule that is a list of cases: it asks those of the cases."""
-    from cutegen.cases import FAMILY
-
-    return FAMILY
+    return _openers[0].cases()
 
 
-def family_of_choices() -> Family[Any, Any]:
+def family_of_choices() -> Any:
     """The family of a schedule that may be of several: it takes one of them."""
-    from cutegen.choosing.family import FAMILY
-
-    return FAMILY
+    return _openers[0].choices()
 
 
 def open_all() -> None:
@@ -77,7 +88,7 @@ def open_all() -> None:
 
 
 @contextmanager
-def added(family: Family[Any, Any]) -> Iterator[None]:
+def added(family: Any) -> Iterator[None]:
     """While this is entered, `family` is one of the families: for one that lives outside of cutegen."""
     _added.append(family)
     try:

@@ -5,7 +5,8 @@ Lint warns by it, `explain` proves by it, pictures show it. Everything is a pure
 
 from __future__ import annotations
 
-from cutegen.analysis.accesses import Access, accesses
+from cutegen.analysis.access import Access
+from cutegen.analysis.accesses import accesses
 from cutegen.analysis.memory import Conflicts, Sectors, conflicts, sectors
 
 __all__ = ["Access", "Conflicts", "Sectors", "accesses", "conflicts", "sectors"]

@@ -21,7 +21,7 @@ from tensor_layouts import ComposedLayout, Layout, size
 from tensor_layouts.analysis import per_group_bank_conflicts
 
 from cutegen import layouts
-from cutegen.analysis.accesses import Access
+from cutegen.analysis.access import Access
 from cutegen.atoms.targets import BANK_BYTES, BANKS, SECTOR, WARP
 
 _PASS = BANKS * BANK_BYTES  # bytes

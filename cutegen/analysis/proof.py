@@ -7,15 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import prod
 
-from cutegen.analysis.accesses import Access, accesses
+from cutegen.analysis.access import Access
+from cutegen.analysis.accesses import accesses
+from cutegen.analysis.asked import family_of
+from cutegen.analysis.buffers import Buffer, Scratch
 from cutegen.analysis.claims import Claim, claims
 from cutegen.analysis.memory import Conflicts, Sectors, conflicts, sectors
 from cutegen.analysis.occupancy import Occupancy, occupancy
 from cutegen.analysis.roofline import Roofline, roofline
 from cutegen.analysis.widths import Width, width
-from cutegen.expressions.places import parts_of
 from cutegen.planning.plan import Plan
 
 
@@ -27,40 +28,6 @@ class Row:
     conflicts: Conflicts | None
     sectors: Sectors | None
     width: Width | None
-
-
-@dataclass(frozen=True)
-class Buffer:
-    """A part of shared memory, of a tensor or another value: `stages` of `depth` columns of `rows` elements, each
-    column `stride` elements behind the one before, padding included. `what` says what the columns are. With a `swizzle`
-    runs of 16 bytes exchange their places over so many bytes."""
-
-    tensor: str
-    rows: int
-    stride: int
-    depth: int
-    stages: int
-    bytes: int
-    what: str = "of k"
-    swizzle: int = 0
-
-
-@dataclass(frozen=True)
-class Scratch:
-    """Global memory that a call allocates besides its tensors, through which one kernel passes something to another.
-
-    The size of each mode is rounded up to a multiple; `copies` are of that size.
-    """
-
-    tensor: str  # that it holds another way
-    rounded: tuple[tuple[str, int], ...]  # modes, or several as one by `joined`, and of which multiple each size is
-    element: int  # bytes
-    copies: int = 1
-
-    def bytes(self, sizes: Mapping[str, int]) -> int:
-        """Its size in bytes, for the size of every mode."""
-        whole = [(prod(sizes[part] for part in parts_of(mode)), multiple) for mode, multiple in self.rounded]
-        return prod(-(-size // multiple) * multiple for size, multiple in whole) * self.element * self.copies
 
 
 @dataclass(frozen=True)
@@ -96,7 +63,7 @@ def prove(plan: Plan, sizes: Sequence[Mapping[str, int]] = ()) -> Proof:
         kernel=spec.kernel,
         claims=claims(plan),
         parts=tuple(_part(kernel) for kernel in plan.kernels),
-        scratch=tuple(spec.family.scratch(plan)),
+        scratch=tuple(family_of(spec).scratch(plan)),
         rooflines=tuple(roofline(plan, target, given) for given in sizes for target in spec.targets),
     )
 
@@ -106,7 +73,7 @@ def _part(plan: Plan) -> Part:
     return Part(
         case=plan.case,
         rows=tuple(_row(plan, access) for access in accesses(plan)),
-        buffers=tuple(spec.family.buffers(plan)),
+        buffers=tuple(family_of(spec).buffers(plan)),
         shared_memory=plan.smem_bytes,
         occupancy=tuple(occupancy(target, plan.threads_on(target), plan.smem_on(target)) for target in spec.targets),
     )

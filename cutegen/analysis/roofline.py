@@ -5,21 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from cutegen.analysis.asked import family_of, op_of
 from cutegen.analysis.occupancy import occupancy
 from cutegen.atoms.gpus import GPUS, Arithmetic
 from cutegen.language.model import KernelSpec
 from cutegen.planning.plan import Plan
-
-
-@dataclass(frozen=True)
-class Tiles:
-    """What blocks take one after the other: `count` tiles, each of `blocks` that work on it together; of all blocks
-    `most` are launched, where that is limited.
-    """
-
-    count: int
-    blocks: int = 1
-    most: int | None = None
 
 
 @dataclass(frozen=True)
@@ -82,7 +72,7 @@ class Roofline:
 def roofline(plan: Plan, target: str, sizes: Mapping[str, int]) -> Roofline:
     """The roofline of a kernel on the GPU that stands for `target`. Raises KeyError where `sizes` misses a mode."""
     spec, gpu = plan.spec, GPUS[target]
-    work = spec.operation.work(spec, sizes)
+    work = op_of(spec).work(spec, sizes)
     return Roofline(
         target=target,
         gpu=gpu.name,
@@ -101,7 +91,7 @@ def _waves(plan: Plan, target: str, sizes: Mapping[str, int]) -> Waves | None:
     """The waves of a kernel's tiles on the GPU that stands for `target`, of which each multiprocessor has as many
     blocks as their threads and shared memory allow.
     """
-    tiles = plan.spec.family.tiles(plan, sizes)
+    tiles = family_of(plan.spec).tiles(plan, sizes)
     if tiles is None:
         return None
     blocks = GPUS[target].sms * occupancy(target, plan.threads_on(target), plan.smem_on(target)).blocks
@@ -111,9 +101,9 @@ def _waves(plan: Plan, target: str, sizes: Mapping[str, int]) -> Waves | None:
 
 def arithmetic(spec: KernelSpec) -> Arithmetic:
     """The kind of arithmetic whose rate bounds a resolved kernel."""
-    return spec.family.arithmetic(spec)
+    return family_of(spec).arithmetic(spec)
 
 
 def blocks_of(plan: Plan, sizes: Mapping[str, int]) -> int:
     """Thread blocks that the kernel is launched with for the size of every mode."""
-    return plan.spec.family.blocks(plan, sizes)
+    return family_of(plan.spec).blocks(plan, sizes)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cutegen import layouts
-from cutegen.analysis.accesses import Access
+from cutegen.analysis.access import Access
 from cutegen.atoms.targets import MAX_VECTOR_BITS
 from cutegen.language.model import KernelSpec
 from cutegen.planning.promises import fitting_elements, whole_accesses

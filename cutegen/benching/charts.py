@@ -28,6 +28,7 @@ from cutegen.drawing.charts import (
 from cutegen.drawing.colours import INK
 from cutegen.drawing.svg_parts import line, text, text_width
 from cutegen.measuring import Limits, Measured
+from cutegen.measuring.asked import op_of
 from cutegen.measuring.model import time_text
 from cutegen.measuring.shapes import shape_text
 
@@ -216,7 +217,7 @@ def curves(report: BenchReport) -> ET.Element:
     root = picture(_title("Sweep", report), _remarks(report), width, block * len(kernels) + 20)
     for number, benched in enumerate(kernels):
         measured = sorted(benched.result.measured, key=lambda m: m.bytes)
-        unit = benched.unit.module.spec.operation.rate
+        unit = op_of(benched.unit.module.spec).rate
         amount = {id(m): m.operations / 1e6 if unit == "TFLOP/s" else m.bytes / 1e3 for m in measured}
         rates = {"": [(m, amount[id(m)] / m.timing.us) for m in measured]}
         for name in dict.fromkeys(name for m in measured for name in m.peers):

@@ -10,6 +10,7 @@ from cutegen.benching.bench import Benched, BenchOptions, BenchReport
 from cutegen.console import print_table
 from cutegen.language.diagnostics import Diagnostic, as_json
 from cutegen.measuring import Failure, Machine, Measured
+from cutegen.measuring.asked import op_of
 from cutegen.measuring.model import SPREAD_LIMIT, time_text
 from cutegen.measuring.shapes import shape_text
 from cutegen.project.paths import shown
@@ -83,7 +84,7 @@ def _host_row(benched: Benched) -> list[str]:
 
 def rate_text(benched: Benched, measured: Measured) -> str:
     """The rate of a kernel in the unit of what bounds its op: operations or bytes."""
-    if benched.unit.module.spec.operation.rate == "TFLOP/s":
+    if op_of(benched.unit.module.spec).rate == "TFLOP/s":
         return f"{measured.tflops:.4g} TFLOP/s"
     return f"{measured.gbs:.0f} GB/s"
 

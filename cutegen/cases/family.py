@@ -10,7 +10,7 @@ from cutegen.atoms.gpus import Arithmetic
 from cutegen.cases.plan import CasesPlan
 from cutegen.cases.splitting import Spec, inside, of_case
 from cutegen.dtypes import Dtype
-from cutegen.family import Family
+from cutegen.family import Family, family_of
 from cutegen.language.cases import Cases
 from cutegen.language.kinds import Path
 from cutegen.language.model import KernelSpec
@@ -18,12 +18,16 @@ from cutegen.planning.plan import Plan
 from cutegen.planning.report import Report
 
 if TYPE_CHECKING:
+    from cutegen.analysis.buffers import Scratch
     from cutegen.analysis.claims import Claim
-    from cutegen.analysis.proof import Scratch
-    from cutegen.analysis.roofline import Tiles
+    from cutegen.analysis.tiles import Tiles
     from cutegen.atoms.mma import SumOrder
     from cutegen.codegen.parts import KernelParts
     from cutegen.drawing.model import Figure
+    from cutegen.expressions.tree import Compute
+    from cutegen.language.asked import FamilyOfCases, Tensors
+    from cutegen.language.asked import Op as OpOfLanguage
+    from cutegen.language.context import Context
     from cutegen.ops.op import Op
 
 
@@ -36,8 +40,18 @@ class CasesFamily(Family[Cases, CasesPlan]):
     def op_of(self, spec: Spec) -> Op:
         first = spec.schedule.cases[0].schedule
         whole: KernelSpec = spec
-        op: Op = first.family.op_of(replace(whole, schedule=first))
-        return op
+        one: KernelSpec = replace(whole, schedule=first)
+        return family_of(one).op_of(one)
+
+    # --------------------------------------------------------------------------------------------------- language
+
+    def read(
+        self, ctx: Context, op: OpOfLanguage, tensors: Tensors, modes: tuple[str, ...], compute: Compute | None
+    ) -> Cases:
+        """The cases of a schedule that is a list of them, as they are written."""
+        from cutegen.cases.reading import read_cases
+
+        return read_cases(ctx, op, tensors, modes, compute)
 
     # --------------------------------------------------------------------------------------------------- planning
 
@@ -72,10 +86,10 @@ class CasesFamily(Family[Cases, CasesPlan]):
         names, cases = self.kernel_names(spec), []
         for number in range(len(spec.schedule.cases)):
             one = of_case(spec, number)
-            own: Plan = one.family.plan(one)
+            own: Plan = family_of(one).plan(one)
             cases.append(replace(own, case=names[number]))
         summed = self.accumulator(spec)
-        first = next(plan for plan in cases if plan.spec.family.accumulator(plan.spec) is summed)
+        first = next(plan for plan in cases if family_of(plan.spec).accumulator(plan.spec) is summed)
         return CasesPlan(
             spec=spec,
             threads=max(plan.threads for plan in cases),
@@ -92,27 +106,27 @@ class CasesFamily(Family[Cases, CasesPlan]):
         return iter(())  # each case has its own
 
     def scratch(self, plan: CasesPlan) -> Iterator[Scratch]:
-        return (one for case in plan.cases for one in case.spec.family.scratch(case))
+        return (one for case in plan.cases for one in family_of(case.spec).scratch(case))
 
     def largest(self, plan: CasesPlan) -> Mapping[str, int]:
         """The largest sizes that every case takes."""
         found: dict[str, int] = {}
         for case in plan.cases:
-            for mode, most in case.spec.family.largest(case).items():
+            for mode, most in family_of(case.spec).largest(case).items():
                 found[mode] = min(most, found.get(mode, most))
         return found
 
     def blocks(self, plan: CasesPlan, sizes: Mapping[str, int]) -> int:
         case = plan.taken(sizes)
-        return case.spec.family.blocks(case, sizes)
+        return family_of(case.spec).blocks(case, sizes)
 
     def tiles(self, plan: CasesPlan, sizes: Mapping[str, int]) -> Tiles | None:
         case = plan.taken(sizes)
-        return case.spec.family.tiles(case, sizes)
+        return family_of(case.spec).tiles(case, sizes)
 
     def arithmetic(self, spec: Spec) -> Arithmetic:
         one = of_case(spec, 0)
-        return one.family.arithmetic(one)
+        return family_of(one).arithmetic(one)
 
     # ---------------------------------------------------------------------------------------------------- codegen
 
@@ -126,40 +140,40 @@ class CasesFamily(Family[Cases, CasesPlan]):
     def accumulator(self, spec: Spec) -> Dtype | None:
         """The least precise one of all cases, so that what is said of it holds for each."""
         ones = [of_case(spec, number) for number in range(len(spec.schedule.cases))]
-        found = [one.family.accumulator(one) for one in ones]
+        found = [family_of(one).accumulator(one) for one in ones]
         return min((dtype for dtype in found if dtype is not None), key=lambda dtype: dtype.bits, default=None)
 
     def factor_bits(self, spec: Spec) -> int | None:
         """The fewest of all cases, for the same reason."""
         ones = [of_case(spec, number) for number in range(len(spec.schedule.cases))]
-        found = [one.family.factor_bits(one) for one in ones]
+        found = [family_of(one).factor_bits(one) for one in ones]
         return min((bits for bits in found if bits is not None), default=None)
 
     def sum_orders(self, spec: Spec) -> tuple[SumOrder, ...]:
         """Those of all cases: what sums in more bits keeps within the bounds of any."""
         ones = [of_case(spec, number) for number in range(len(spec.schedule.cases))]
-        return tuple(dict.fromkeys(order for one in ones for order in one.family.sum_orders(one)))
+        return tuple(dict.fromkeys(order for one in ones for order in family_of(one).sum_orders(one)))
 
     def covered(self, plan: CasesPlan) -> dict[str, int]:
         """The least along each mode that a block of any case covers: no call has more blocks than follow from that."""
-        found = [case.spec.family.covered(case) for case in plan.cases]
+        found = [family_of(case.spec).covered(case) for case in plan.cases]
         return {mode: min(one[mode] for one in found) for mode in plan.spec.modes}
 
     def reached(self, plan: CasesPlan, sizes: Mapping[str, int]) -> Mapping[str, int]:
         case = plan.taken(sizes)
-        return case.spec.family.reached(case, sizes)
+        return family_of(case.spec).reached(case, sizes)
 
     def threads_beside(self, plan: CasesPlan, sizes: Mapping[str, int]) -> int:
         case = plan.taken(sizes)
-        return case.spec.family.threads_beside(case, sizes)
+        return family_of(case.spec).threads_beside(case, sizes)
 
     def refused(self, spec: Spec, sizes: Mapping[str, int]) -> str | None:
         one = _taken(spec, sizes)
-        return one.family.refused(one, sizes)
+        return family_of(one).refused(one, sizes)
 
     def accepted(self, spec: Spec, sizes: dict[str, int]) -> dict[str, int] | None:
         one = _taken(spec, sizes)
-        found = one.family.accepted(one, sizes)
+        found = family_of(one).accepted(one, sizes)
         return None if found is not None and _taken(spec, found) != one else found
 
     # ---------------------------------------------------------------------------------------------------- drawing
@@ -167,7 +181,7 @@ class CasesFamily(Family[Cases, CasesPlan]):
     def figures(self, plan: CasesPlan) -> tuple[Figure, ...]:
         found = []
         for number, case in enumerate(plan.cases):
-            for figure in case.spec.family.figures(case):
+            for figure in family_of(case.spec).figures(case):
                 subjects = tuple(
                     replace(s, path=inside(s.path, number) if s.path else ("schedule", number)) for s in figure.subjects
                 )
@@ -176,7 +190,8 @@ class CasesFamily(Family[Cases, CasesPlan]):
         return tuple(found)
 
     def facts(self, plan: CasesPlan) -> list[tuple[str, str]]:
-        return [(f"{label}, {case.case}", text) for case in plan.cases for label, text in case.spec.family.facts(case)]
+        told = [(case.case, fact) for case in plan.cases for fact in family_of(case.spec).facts(case)]
+        return [(f"{label}, {name}", text) for name, (label, text) in told]
 
 
 def _taken(spec: Spec, sizes: Mapping[str, int]) -> KernelSpec:
@@ -184,3 +199,7 @@ def _taken(spec: Spec, sizes: Mapping[str, int]) -> KernelSpec:
     cases = spec.schedule.cases
     number = next((i for i, case in enumerate(cases) if case.conditions.takes_sizes(sizes)), len(cases) - 1)
     return of_case(spec, number)
+
+
+if TYPE_CHECKING:
+    _reads: FamilyOfCases = CasesFamily()

@@ -8,6 +8,7 @@ from math import lcm
 
 from cutegen.cases.splitting import Spec, inside, of_case
 from cutegen.choosing.resolving import chosen_cases
+from cutegen.family import family_of
 from cutegen.language.cases import Case, Cases, calls, taken
 from cutegen.language.model import KernelSpec, Source
 from cutegen.planning.report import Report
@@ -31,7 +32,7 @@ def resolve(spec: Spec, report: Report) -> Spec:
     for _ in range(ROUNDS):
         own = [of_case(spec, number) for number in range(len(spec.schedule.cases))]
         reports = [Report(one.source) for one in own]
-        found = [one.family.resolve(one, told) for one, told in zip(own, reports, strict=True)]
+        found = [family_of(one).resolve(one, told) for one, told in zip(own, reports, strict=True)]
         _tell(report, reports)
         if report.failed:
             return spec
@@ -49,7 +50,7 @@ def resolve(spec: Spec, report: Report) -> Spec:
 
 def _only_targets(spec: Spec, report: Report) -> Spec:
     """The spec for the targets of its cases' family, where all are of one that has no others; else as it is."""
-    families = {of_case(spec, number).family.only_targets for number in range(len(spec.schedule.cases))}
+    families = {family_of(of_case(spec, number)).only_targets for number in range(len(spec.schedule.cases))}
     if len(families) != 1 or not (targets := families.pop()):
         return spec
     report.infer("no case is for others", "targets")
@@ -100,12 +101,12 @@ def check_largest(spec: Spec, report: Report) -> None:
     """Reports cases that are for sizes which their own schedule does not take."""
     for number, case in enumerate(spec.schedule.cases):
         one = of_case(spec, number)
-        if not one.family.is_finished(one):
+        if not family_of(one).is_finished(one):
             continue  # the rules say why
         for mode in (m for m in one.modes if m not in one.static):
             high, step = one.sizes_of(mode)[1], one.divisible.get(mode, 1)
             sizes = {m: one.static.get(m, max(1, one.sizes_of(m)[0])) for m in one.modes}
-            refused = one.family.refused(one, {**sizes, mode: min(high, FAR) // step * step})
+            refused = family_of(one).refused(one, {**sizes, mode: min(high, FAR) // step * step})
             if refused is not None:
                 help = f"add a bound on {mode} to its `for`, and a case for the rest"
                 message = f"the case for {case.conditions} is for sizes that it does not take"

@@ -12,6 +12,7 @@ from cutegen.codegen.merging import Definition, combined, definitions, numbered_
 from cutegen.codegen.parts import Constant, KernelParts, Limit, Padding, Workspaces
 from cutegen.codegen.render import kernel_text, workspaces_text
 from cutegen.codegen.variables import Variables
+from cutegen.family import family_of
 from cutegen.language.cases import Conditions
 from cutegen.language.model import KernelSpec, Tensor
 from cutegen.planning.plan import Plan
@@ -116,7 +117,7 @@ def inside_text(path: str, number: int) -> str:
 def _kernel(number: int, plan: Plan, names: Mapping[str, str], variables: Variables) -> _Kernel:
     """The kernel of the case of that number, laid out for names that are replaced later."""
     with replaced_later(names):
-        parts = plan.spec.family.kernel_parts(plan)
+        parts = family_of(plan.spec).kernel_parts(plan)
         text, host = kernel_text(plan, parts), workspaces_text(plan, parts)
     constants = [c._replace(path=inside_text(c.path, number)) for c in parts.constants]
     spaces = parts.workspaces.each if parts.workspaces else ()
@@ -257,7 +258,7 @@ def _limits(plan: CasesPlan, kernels: Sequence[_Kernel], kernel: _Kernel, names:
         wanted, holds = replaced(limit.wanted, names), replaced(limit.holds, names)
         alike = all(limit in other.parts.limits for other in kernels) and (tiles, holds) == (limit.tiles, limit.holds)
         found.append(Limit(path, tiles, wanted, holds, () if alike else unless))
-    numbers = own.family.largest(kernel.plan)
+    numbers = family_of(own).largest(kernel.plan)
     for mode, text in kernel.parts.largest.items():
         if own.sizes_of(mode)[1] <= numbers.get(mode, 0) or mode in own.static:
             continue

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from cutegen.family import family_of
 from cutegen.language.cases import Conditions
 from cutegen.language.model import KernelSpec, Schedule
 from cutegen.planning.report import Report
@@ -30,10 +31,10 @@ def having(spec: KernelSpec, schedule: Schedule, targets: tuple[str, ...]) -> Ke
 
 def tried(spec: KernelSpec) -> tuple[KernelSpec, str | None]:
     """A spec as its family completes it, and the first error that is said of that; None where there is none."""
-    from cutegen.lint import check  # whose rules try other specs, and so come here
+    from cutegen.lint import check  # late: what has its family needs no rules to be read
 
     report = Report(spec.source)
-    resolved = spec.family.resolve(spec, report)
+    resolved = family_of(spec).resolve(spec, report)
     if not report.failed:
         check(resolved, report, advise=False)
     return resolved, next((d.message for d in report.diagnostics if d.severity == "error"), None)

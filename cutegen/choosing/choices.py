@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from cutegen.language.model import Schedule
+from cutegen.language.model import KernelSpec, Schedule
 
 
 @dataclass(frozen=True)
@@ -20,3 +20,6 @@ class Choices(Schedule):
 
     def as_data(self) -> Any:
         return self.options[-1].as_data()
+
+
+Spec = KernelSpec[Choices]

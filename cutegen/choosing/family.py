@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from cutegen.choosing.choices import Choices
+from cutegen.choosing.choices import Choices, Spec
 from cutegen.dtypes import Dtype
-from cutegen.family import Family
-from cutegen.language.model import KernelSpec
+from cutegen.family import Family, family_of
+from cutegen.language.model import KernelSpec, Schedule
 from cutegen.planning.plan import Plan
 from cutegen.planning.report import Report
 
 if TYPE_CHECKING:
     from cutegen.analysis.claims import Claim
     from cutegen.codegen.parts import KernelParts
+    from cutegen.expressions.tree import Compute
+    from cutegen.language.asked import Family as FamilyOfLanguage
+    from cutegen.language.asked import FamilyOfChoices, Tensors
+    from cutegen.language.context import Context
+    from cutegen.language.kinds import Path
     from cutegen.ops.op import Op
-
-Spec = KernelSpec[Choices]
 
 
 class ChoicesFamily(Family[Choices, Plan]):
@@ -27,10 +30,34 @@ class ChoicesFamily(Family[Choices, Plan]):
     schedule = Choices
 
     def op_of(self, spec: Spec) -> Op:
-        return spec.schedule.options[0].family.op
+        one = _first(spec)
+        return family_of(one).op_of(one)
+
+    def read(
+        self, ctx: Context, op: str, tensors: Tensors, compute: Compute | None
+    ) -> tuple[Schedule, dict[str, tuple[Any, ...]]]:
+        """A schedule as it is written, and the values that `tune` tries: of one family, or of all that it may be of."""
+        from cutegen.choosing.reading import read_choices
+
+        return read_choices(ctx, op, tensors, compute, tuned=True)
+
+    def families_meant(self, op: str, schedule: Any) -> tuple[FamilyOfLanguage, ...]:
+        """The families that a schedule as data may be of, the fastest first. Raises KeyError for an op that there is
+        not.
+        """
+        from cutegen.choosing.meant import families_meant
+
+        return families_meant(op, schedule)
+
+    def with_known_atoms(self, data: Any) -> tuple[Any, tuple[Path, ...]]:
+        """A document with the nearest known mma atom for each that there is not, and where these stand."""
+        from cutegen.choosing.meant import with_known_atoms
+
+        return with_known_atoms(data)
 
     def accumulator(self, spec: Spec) -> Dtype | None:
-        return spec.schedule.options[0].family.accumulator(_first(spec))
+        one = _first(spec)
+        return family_of(one).accumulator(one)
 
     def resolve(self, spec: Spec, report: Report) -> KernelSpec:
         from cutegen.choosing.resolving import resolve
@@ -55,3 +82,5 @@ def _first(spec: Spec) -> KernelSpec:
 
 
 FAMILY = ChoicesFamily()
+if TYPE_CHECKING:
+    _reads: FamilyOfChoices = FAMILY

@@ -12,10 +12,10 @@ from cutegen.language.names import nearest
 from cutegen.registry import families, family_of
 
 if TYPE_CHECKING:
-    from cutegen.family import Family
+    from cutegen.family import AnyFamily
 
 
-def families_meant(op: str, schedule: Any) -> tuple[Family[Any, Any], ...]:
+def families_meant(op: str, schedule: Any) -> tuple[AnyFamily, ...]:
     """The families that a schedule may be of: the one of its mma atom, or all that have its words, the fastest first.
 
     Where none has them all, it is the op's first one of those that lack the fewest. Raises KeyError for an op that
@@ -37,7 +37,7 @@ def is_named(op: str, schedule: Any) -> bool:
 
 
 @cache
-def _validator(family: Family[Any, Any]) -> Any:
+def _validator(family: AnyFamily) -> Any:
     """What tells the words that a family's schedules have."""
     import jsonschema  # late: an import that only reading a spec needs
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from cutegen.choosing.any_size import split
 from cutegen.choosing.choice import Choice, having, tried
-from cutegen.choosing.choices import Choices
-from cutegen.choosing.family import Spec
+from cutegen.choosing.choices import Choices, Spec
 from cutegen.choosing.sources import spread
+from cutegen.family import family_of
 from cutegen.language.cases import MAX_CASES, Case, Cases
 from cutegen.language.edits import with_value
 from cutegen.language.kinds import Path
@@ -33,7 +33,7 @@ def resolve(spec: Spec, report: Report) -> KernelSpec:
     if len(choices) == 1:
         report.infer(choices[0].why, "schedule", *ATOM)
         chosen = replace(whole, schedule=choices[0].schedule)
-        return chosen.family.resolve(chosen, report)
+        return family_of(chosen).resolve(chosen, report)
     family_of_cases()
     source = spread(known.source, [("schedule",)] * len(choices))
     report.source = source
@@ -45,7 +45,7 @@ def resolve(spec: Spec, report: Report) -> KernelSpec:
         report.infer(f"{what} is taken; a multiple that is promised leaves out the case for the rest", *path)
     cases = Cases(tuple(Case(choice.conditions, choice.schedule) for choice in choices))
     chosen = replace(whole, schedule=cases, source=source)
-    return chosen.family.resolve(chosen, report)
+    return family_of(chosen).resolve(chosen, report)
 
 
 def chosen_cases(spec: KernelSpec[Cases], ones: Sequence[KernelSpec], report: Report) -> KernelSpec[Cases]:

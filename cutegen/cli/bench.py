@@ -106,7 +106,9 @@ def _chosen(units: Sequence[Unit], names: tuple[str, ...]) -> list[Unit]:
         if name not in known:
             raise Refusal(f"there is no kernel `{name}`", f"there are {', '.join(known)}")
     named = [unit for unit in units if not names or unit.kernel in names]
-    chosen = [unit for unit in named if unit.module.spec.operation.unmeasured is None]
+    from cutegen.measuring.asked import op_of
+
+    chosen = [unit for unit in named if op_of(unit.module.spec).unmeasured is None]
     if not chosen:
         ops = dict.fromkeys(unit.module.spec.op for unit in named)
         raise Refusal("there is nothing to measure", f"a {' or a '.join(ops)} has nothing to be fast at")

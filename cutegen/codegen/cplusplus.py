@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
 
+from cutegen.codegen.asked import family_of
 from cutegen.codegen.environment import environment
 from cutegen.codegen.generate import Module
 from cutegen.codegen.host import alignment, default_size, document_tensor, summary
@@ -48,13 +49,13 @@ def entry_text(module: Module, targets: Sequence[str]) -> str:
     """The C code of a kernel's entry in a library, which chooses its code for the GPU by the targets that it has."""
     choices = sorted(map(_Choice.of, targets), key=lambda one: (-one.exact, -one.major, -one.minor))
     context = {"kernel": module.spec.kernel, "choices": choices, "told_targets": told(targets)}
-    template = environment(module.spec.family).get_template("module/shipped/entry.c.j2")
+    template = environment(family_of(module.spec)).get_template("module/shipped/entry.c.j2")
     return template.render(context)
 
 
 def cmake_text(module: Module, library: str, spec_path: str) -> str:
     """What makes a kernel a target of CMake: its library, a file in the folder above, and its example."""
-    template = environment(module.spec.family).get_template("module/shipped/kernel.cmake.j2")
+    template = environment(family_of(module.spec)).get_template("module/shipped/kernel.cmake.j2")
     return template.render({"mark": f"# {mark(spec_path)}", "kernel": module.spec.kernel, "library": library})
 
 
@@ -89,7 +90,7 @@ class _Choice:
 
 def _render(template: str, module: Module, spec_path: str) -> str:
     spec = module.plan.spec
-    parts = spec.family.kernel_parts(module.plan)
+    parts = family_of(spec).kernel_parts(module.plan)
     spaces = parts.workspaces.each if parts.workspaces else ()
     arguments = [_name(t.argument) for t in spec.tensors] + [_name(s.argument) for s in spec.scalars]
     inputs, named = ([_name(t.argument) for t in tensors] for tensors in (spec.inputs, spec.named))
@@ -115,7 +116,7 @@ def _render(template: str, module: Module, spec_path: str) -> str:
         "buffers": [_buffer(spec, t, parts) for t in spec.tensors],
         "outputs": [_name(t.argument) for t in spec.outputs],
     }
-    return environment(spec.family).get_template(f"module/shipped/{template}").render(context)
+    return environment(family_of(spec)).get_template(f"module/shipped/{template}").render(context)
 
 
 def _name(name: str) -> str:

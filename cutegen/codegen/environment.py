@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from jinja2 import Environment, FunctionLoader, PrefixLoader, StrictUndefined
 
 from cutegen.codegen import formatting
+from cutegen.codegen.asked import Family
 from cutegen.codegen.compiled_templates import CompiledTemplates
 from cutegen.codegen.printing import printed
 from cutegen.codegen.regions import RegionTag
@@ -17,11 +18,9 @@ from cutegen.layouts import show
 if TYPE_CHECKING:
     from importlib.abc import Traversable
 
-    from cutegen.family import AnyFamily
-
 
 @lru_cache(maxsize=64)
-def environment(family: AnyFamily) -> Environment:
+def environment(family: Family) -> Environment:
     """The Jinja environment in which a family's templates are rendered.
 
     `module/...` are the templates of what all modules have, `parts/...` those of statements; the family says which

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from cutegen.atoms.mma import FusedSum, SumOrder
+from cutegen.codegen.asked import op_of
 from cutegen.codegen.exactness import NARROW, Near, is_exact, rounds_twice
 from cutegen.codegen.expressions import Printer, is_number
 from cutegen.codegen.texts import ATOM, NEGATE, Text
@@ -44,43 +44,6 @@ _ON_INTEGERS = {
 }
 _COMPARED = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "==": "eq", "!=": "ne"}
 TWICE = 0.5002  # half an ulp and what rounding to f32 before adds to it, at most 2**-12 of that
-
-
-@dataclass(frozen=True)
-class Product:
-    """The numbers of the bound on `A @ B.T`.
-
-    `units` is the sum of two unit roundoffs: the accumulator's and that of float64, in which the value is computed.
-    """
-
-    dtype: str  # of the accumulator, in torch's words
-    units: str
-    roundings: int  # of one term, besides one for each sum
-    least: str  # a term that underflows errs by no more
-    largest: str
-    cut: str = ""  # of a term, relatively, what is lost of its factors before they are multiplied; empty: nothing
-    orders: tuple[SumOrder, ...] = ()  # where the accumulator keeps fewer bits than its type has
-    normal: tuple[str, str] = ("", "")  # then the least normal numbers of the factors' types
-    batched: bool = False  # whether there is a mode before those of the matrices
-
-    @property
-    def fused(self) -> FusedSum | None:
-        """How an instruction sums, if all do so from the first k on, one after the other."""
-        order = self.orders[0] if len(self.orders) == 1 else None
-        return order.fused if order is not None and order.shares == 1 and not order.ends_whole else None
-
-
-@dataclass(frozen=True)
-class Expected:
-    """The body of the function, with `near` what it needs of the class `_Near` (None: nothing) and `product` of
-    `_product`.
-    """
-
-    lines: tuple[str, ...]
-    near: Near | None = None
-    product: Product | None = None
-    factors: tuple[str, str] | None = None  # the matrices, where their product is all: then there are no `lines`
-    is_reference: bool = False  # whether it is what `reference` gives, to the bit
 
 
 @dataclass
@@ -313,7 +276,7 @@ class NearPrinter(Printer):
 
 def expected_context(plan: Plan) -> dict[str, Any]:
     """What `templates/expected.j2` prints, besides what the host side of a module has."""
-    expected = plan.spec.operation.expected(plan)
+    expected = op_of(plan.spec).expected(plan)
     return {
         "expected_lines": expected.lines,
         "near": expected.near,

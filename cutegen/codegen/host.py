@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
+from cutegen.codegen.asked import family_of, op_of
 from cutegen.codegen.formatting import WIDTH, Item, call, display, documentation, literal, python_tuple
 from cutegen.codegen.parts import KernelParts
 from cutegen.dtypes import Dtype
@@ -69,7 +70,7 @@ def host_context(plan: Plan, parts: KernelParts, *, compiles: bool = True) -> di
             *([parts.chosen_by_target[1]] if parts.chosen_by_target else []),
         ],
         "workspaces": parts.workspaces,
-        "workspaces_template": f"{spec.family.name}/{parts.workspaces.template}" if parts.workspaces else "",
+        "workspaces_template": f"{family_of(spec).name}/{parts.workspaces.template}" if parts.workspaces else "",
         "scalars": spec.scalars,
         "exact_outputs": any(t.dtype in (Dtype.i64, Dtype.u32) or t.dtype.is_f8 for t in spec.outputs),
         **_results(plan),
@@ -221,7 +222,7 @@ def _as_torch_lays_out(
 def _results(plan: Plan) -> dict[str, Any]:
     """The texts about what the public function and `reference` return: the output, or a tuple of all."""
     outputs = [tensor.argument for tensor in plan.spec.outputs]
-    reference = plan.spec.operation.reference(plan)
+    reference = op_of(plan.spec).reference(plan)
     quoted = [f"`{output}`" for output in outputs]
     told = " and ".join([", ".join(quoted[:-1]), quoted[-1]] if quoted[:-1] else quoted)
     made = [f"torch.empty_like({out}).copy_({x})" for out, x in zip(outputs, reference.results, strict=True)]
@@ -336,7 +337,7 @@ def _inputs(spec: KernelSpec) -> Mapping[str, Any]:
     """The texts that `make_inputs` and the command line print."""
     defaults = {m: default_size(spec, m) for m in spec.modes if m not in spec.static}
     given = call("{", [f'"{m}": {m}' for m in defaults], "}", 12)
-    flops = [f'sizes["{m}"]' for m in spec.operation.product_modes(spec)]
+    flops = [f'sizes["{m}"]' for m in op_of(spec).product_modes(spec)]
     return {
         "size_parameters": [f"{m}: int = {defaults[m]}" for m in defaults],
         "sizes_given": "STATIC" if not defaults else f"{given} | STATIC" if spec.static else given,

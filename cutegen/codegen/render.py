@@ -6,6 +6,7 @@ import hashlib
 from dataclasses import replace
 from typing import Any
 
+from cutegen.codegen.asked import family_of
 from cutegen.codegen.environment import environment
 from cutegen.codegen.expected import expected_context
 from cutegen.codegen.formatting import documentation, python_tuple
@@ -31,14 +32,14 @@ def render(plan: Plan, spec_path: str) -> tuple[str, tuple[Region, ...]]:
     `spec_path` is where its spec is, as the header names it.
     """
     spec = plan.spec
-    parts = spec.family.kernel_parts(plan)
+    parts = family_of(spec).kernel_parts(plan)
     context = (
         _module(plan, parts) | host_context(plan, parts) | expected_context(plan) | op_context(spec, plan.gradients)
     )
     taken = sorted(set(context) & set(parts.context))
     if taken:
-        raise ValueError(f"the family {spec.family.name} prints {', '.join(taken)}, which all modules have")
-    template = environment(spec.family).get_template("module/module.py.j2")
+        raise ValueError(f"the family {family_of(spec).name} prints {', '.join(taken)}, which all modules have")
+    template = environment(family_of(spec)).get_template("module/module.py.j2")
     printed = template.render(context | dict(parts.context))
     if f"({OPERATORS}." not in printed:
         printed = printed.replace(f"import {OPERATORS}\n", "", 1)
@@ -52,19 +53,19 @@ def kernel_text(plan: Plan, parts: KernelParts) -> str:
     That does not check its arguments again.
     """
     parts = replace(parts, refuses=False)
-    return _printed(plan, parts, f"{plan.spec.family.name}/{parts.template}")
+    return _printed(plan, parts, f"{family_of(plan.spec).name}/{parts.template}")
 
 
 def workspaces_text(plan: Plan, parts: KernelParts) -> str:
     """The functions of the host that make the workspaces of one of several kernels; empty if it has none."""
     if parts.workspaces is None:
         return ""
-    return _printed(plan, parts, f"{plan.spec.family.name}/{parts.workspaces.template}")
+    return _printed(plan, parts, f"{family_of(plan.spec).name}/{parts.workspaces.template}")
 
 
 def _printed(plan: Plan, parts: KernelParts, template: str) -> str:
     context = _module(plan, parts) | host_context(plan, parts) | dict(parts.context)
-    return environment(plan.spec.family).get_template(template).render(context)
+    return environment(family_of(plan.spec)).get_template(template).render(context)
 
 
 def header(spec: KernelSpec, spec_path: str, body: str) -> str:
@@ -116,7 +117,7 @@ def _module(plan: Plan, parts: KernelParts) -> dict[str, Any]:
         "nvgpu": parts.nvgpu,
         "nvgpu_path": parts.nvgpu_path,
         "constants": parts.constants,
-        "kernel_template": f"{spec.family.name}/{parts.template}",
+        "kernel_template": f"{family_of(spec).name}/{parts.template}",
         "kernel_parameters": parameters,
         "kernel_arguments": [parts.launched.get(name, name) for name in names],
         "narrow_arguments": [parts.narrow.get(name, name) for name in names],

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from cutegen.codegen.asked import family_of
 from cutegen.codegen.environment import environment
 from cutegen.codegen.formatting import python_tuple
 from cutegen.codegen.generate import Module
@@ -29,7 +30,7 @@ def loader_text(module: Module, spec_path: str, library: str, targets: Sequence[
     """
     plan = module.plan
     spec = plan.spec
-    parts = spec.family.kernel_parts(plan)
+    parts = family_of(spec).kernel_parts(plan)
     context = host_context(plan, parts, compiles=False) | op_context(spec, module.gradients)
     context |= {
         "docstring": docstring(spec),
@@ -41,7 +42,7 @@ def loader_text(module: Module, spec_path: str, library: str, targets: Sequence[
         "output": spec.output,
         "constants": (),
     }
-    template = environment(spec.family).get_template("module/shipped/loader.py.j2")
+    template = environment(family_of(spec)).get_template("module/shipped/loader.py.j2")
     bare = template.render(context | dict(parts.context))
     constants = _used(parts.constants, bare)
     body, _ = separate(template.render(context | dict(parts.context) | {"constants": constants}))

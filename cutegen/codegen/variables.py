@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection
 from itertools import chain, count
 
+from cutegen.codegen.asked import op_of
 from cutegen.language.model import KernelSpec
 from cutegen.language.names import COMPILERS_OWN, RESERVED_ARGUMENTS, derived_from
 
@@ -18,7 +19,7 @@ class Variables:
     def __init__(self, spec: KernelSpec, taken: Collection[str] = ()) -> None:
         named = [t.name for t in spec.tensors] + list(spec.modes)
         self._spec = {spec.kernel, *named, *(t.argument for t in spec.tensors), *(s.name for s in spec.scalars)}
-        self._spec |= {*spec.operation.reserved, *taken}
+        self._spec |= {*op_of(spec).reserved, *taken}
         self._others = {spec.kernel, *named}
         self._taken: set[str] = set()
         self._tensors, self._products = spec.tensors, spec.compute.products

@@ -22,6 +22,7 @@ from cutegen.language.model import MAX_STATEMENTS, Bench, Expect, KernelSpec, So
 from cutegen.language.names import MAX_KERNEL_NAME, MAX_NAME, suggestion
 from cutegen.language.torch_key import TorchOp
 from cutegen.lint import check
+from cutegen.ops.op import op_of
 from cutegen.planning import resolve
 from cutegen.planning.report import Report
 from cutegen.registry import families
@@ -45,7 +46,7 @@ def backward(spec: KernelSpec, wrt: Sequence[str] = (), of_outputs: Sequence[str
     kept for the backward. Raises DifferentiationError where there is none, or where something else than a tensor of
     floats is asked for.
     """
-    if not spec.operation.differentiable:
+    if not op_of(spec).differentiable:
         ops = dict.fromkeys(family.op.name for family in families() if family.op.differentiable)
         message = f"{spec.kernel} has `op: {spec.op}`, whose statements are not differentiated"
         raise DifferentiationError(message, f"ops that are: {', '.join(ops)}")
@@ -158,7 +159,7 @@ def _as_the_forward(made: KernelSpec, forward: KernelSpec) -> KernelSpec:
 
     Without it where there is none, or where it does not fit the backward's tensors: inference then has one.
     """
-    if made.op != forward.op or made.operation.has_reductions or made.lead.shape != forward.lead.shape:
+    if made.op != forward.op or op_of(made).has_reductions or made.lead.shape != forward.lead.shape:
         return made
     candidate: KernelSpec = replace(made, schedule=forward.schedule)
     report = Report(candidate.source)

@@ -15,6 +15,7 @@ from cutegen.differentiation.algebra import Atom, Sum, of
 from cutegen.expressions.reducing import rebuilt
 from cutegen.expressions.tree import Coord, Expr, Name, Reduce
 from cutegen.language.model import KernelSpec, Tensor
+from cutegen.ops.op import op_of
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class Joint:
 
         None where a gradient is wanted of a tensor that has some of the modes only, since it is a sum along the others.
         """
-        parts = spec.operation.reduced_together(spec)
+        parts = op_of(spec).reduced_together(spec)
         has = [sum(part in tensor.modes for part in parts) for tensor in wanted]
         if len(parts) < 2 or any(0 < number < len(parts) for number in has):
             return Joint()

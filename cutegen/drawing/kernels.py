@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cutegen.analysis.accesses import Access
+from cutegen.analysis.access import Access
 from cutegen.analysis.memory import sectors
+from cutegen.drawing.asked import family_of
 from cutegen.drawing.colours import thread_colours
 from cutegen.drawing.model import Figure, Subject
 from cutegen.drawing.threads import Partition, sharing_notes, thread_legend, tile_grid
@@ -18,7 +19,7 @@ def draw_kernel(plan: Plan) -> tuple[Figure, ...]:
 
     Their names are unique.
     """
-    return plan.spec.family.figures(plan)
+    return family_of(plan.spec).figures(plan)
 
 
 def plan_facts(plan: Plan, whose: str = "block") -> list[tuple[str, str]]:

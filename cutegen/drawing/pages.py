@@ -11,6 +11,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from cutegen.analysis.proof import prove
 from cutegen.analysis.report_text import as_lines
 from cutegen.codegen import Module, Region
+from cutegen.drawing.asked import family_of
 from cutegen.drawing.colours import OKABE_ITO, ink_on
 from cutegen.drawing.model import Figure, Timeline
 from cutegen.drawing.svg import BARE_ALONE, BARE_HALF, BARE_WIDTH, GAP, arrow_room, fitted, panel_elements, svg_text
@@ -63,7 +64,7 @@ def render_page(module: Module, figures: Sequence[Figure]) -> str:
         Line(line, tuple(i for i, mine in enumerate(places) if any(p.first <= number <= p.last for p in mine)))
         for number, line in enumerate(html, 1)
     ]
-    facts = [*spec.family.facts(plan), ("targets", ", ".join(spec.targets))]
+    facts = [*family_of(spec).facts(plan), ("targets", ", ".join(spec.targets))]
     sizes = [spec.static] if set(spec.modes) <= set(spec.static) else []
     template = _environment().get_template("page.html.j2")
     return template.render(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from cutegen.analysis.accesses import Access
+from cutegen.analysis.access import Access
 from cutegen.analysis.memory import Conflicts, conflicts, lanes_of_pass
 from cutegen.analysis.words import count
 from cutegen.atoms.targets import BANK_BYTES, BANKS, WARP

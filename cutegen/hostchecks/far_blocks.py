@@ -9,8 +9,10 @@ from math import prod
 from typing import Literal
 
 from cutegen.hostchecks import walked_tiles
+from cutegen.hostchecks.asked import family_of
 from cutegen.hostchecks.judging import Check, Host
 from cutegen.hostchecks.parts import TILES, Parts, allowed, largest, launches, of_tiles, telling, wrong
+from cutegen.verification.asked import op_of
 
 _FEW = (1 << 8) + 1  # tiles of which all run where blocks cannot be told
 _SMALL = 300  # tiles of a grid of which some blocks show in which order they take tiles
@@ -68,7 +70,7 @@ def checks(host: Host) -> Iterator[Check]:
 
 def _has_blocks(host: Host, mode: str) -> bool:
     """Whether more tiles of a mode take more blocks; else each block walks all of them."""
-    one = {m: host.spec.static.get(m, extent) for m, extent in host.spec.family.covered(host.plan).items()}
+    one = {m: host.spec.static.get(m, extent) for m, extent in family_of(host.spec).covered(host.plan).items()}
     more = {**one, mode: 2 * walked_tiles.WIDEST * one[mode]}
     return walked_tiles.blocks_of(host, more) > walked_tiles.blocks_of(host, one)
 
@@ -114,7 +116,7 @@ def _wrong_with_several(host: Host, call: _Call, launched: int) -> str:
     more = _all(host, call.mode, -(-launched // call.others) + 3)
     if more.parts.seconds(host) <= _DEARER:
         return _wrong(host, more, None)
-    if host.spec.family.blocks(host.plan, call.sizes) == launched:
+    if family_of(host.spec).blocks(host.plan, call.sizes) == launched:
         return _wrong_with_all(host, call.mode, _FEW)
     return "fewer tiles have a block each"
 
@@ -158,7 +160,7 @@ def _one_each(host: Host, mode: str) -> bool:
 
 def _walks(host: Host, call: _Call, launched: int) -> bool:
     """Whether so few blocks are meant to walk all tiles of a call."""
-    meant = host.spec.family.blocks(host.plan, call.sizes)
+    meant = family_of(host.spec).blocks(host.plan, call.sizes)
     return 0 < launched == meant < call.tiles * call.others
 
 
@@ -170,15 +172,15 @@ def _most(host: Host, mode: str) -> int:
 
 def _call(host: Host, mode: str, tiles: int, chosen: Sequence[int] | None) -> _Call:
     """A call of at least so many tiles of a mode, the last one as small as can be; by default with telling ones."""
-    spec, plan, covered = host.spec, host.plan, host.spec.family.covered(host.plan)
+    spec, plan, covered = host.spec, host.plan, family_of(host.spec).covered(host.plan)
     extent = covered[mode]
     several = plan.threads * extent  # a tile for each thread
-    for more in (several, spec.family.reached(plan, _little(host, mode, extent)).get(mode, extent)):
-        if spec.family.blocks(plan, _little(host, mode, more)) == 1:
+    for more in (several, family_of(spec).reached(plan, _little(host, mode, extent)).get(mode, extent)):
+        if family_of(spec).blocks(plan, _little(host, mode, more)) == 1:
             extent = more
             break
     sizes = _little(host, mode, (tiles - 1) * extent + 1)
-    others = spec.family.blocks(plan, {**sizes, mode: min(extent, sizes[mode])})
+    others = family_of(spec).blocks(plan, {**sizes, mode: min(extent, sizes[mode])})
     call = _Call(mode, sizes, extent, others, ())
     if chosen is None:
         chosen = telling(call.tiles, 1 << 8, 1 << 16)
@@ -189,7 +191,7 @@ def _call(host: Host, mode: str, tiles: int, chosen: Sequence[int] | None) -> _C
 
 def _little(host: Host, mode: str, size: int) -> dict[str, int]:
     """Sizes with at least that of a mode, and little of the others."""
-    inner, covered = host.spec.operation.contracted(host.spec), host.spec.family.covered(host.plan)
+    inner, covered = op_of(host.spec).contracted(host.spec), family_of(host.spec).covered(host.plan)
     return allowed(host, {m: covered[m] // 2 + 1 if m in inner else 1 for m in host.spec.modes} | {mode: size})
 
 

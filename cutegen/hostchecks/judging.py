@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from cutegen.errors import CutegenError
+from cutegen.hostchecks.asked import family_of
 from cutegen.language.model import KernelSpec
 from cutegen.planning.plan import Plan
 from cutegen.reference.bounds import evaluate
@@ -20,7 +21,7 @@ from cutegen.verification.lacking import raise_no_memory
 if TYPE_CHECKING:
     import torch
 
-    from cutegen.analysis.proof import Scratch
+    from cutegen.analysis.buffers import Scratch
     from cutegen.verification.tensors import Guarded
 
 
@@ -57,7 +58,7 @@ class Host:
     def scratch(self) -> tuple[Scratch, ...]:
         """The memory that a call makes besides its outputs, for whichever kernel."""
         plan = self.whole or self.plan
-        return tuple(plan.spec.family.scratch(plan))
+        return tuple(family_of(plan.spec).scratch(plan))
 
     @property
     def spec(self) -> KernelSpec:

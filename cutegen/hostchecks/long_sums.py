@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
+from cutegen.hostchecks.asked import family_of
 from cutegen.hostchecks.judging import Check, Host
 from cutegen.hostchecks.parts import TILES, Parts, allowed, largest, of_tiles, telling, wrong
+from cutegen.verification.asked import op_of
 from cutegen.verification.executor import CannotRun
 from cutegen.verification.lacking import NoMemory
 
@@ -26,7 +28,7 @@ def checks(host: Host) -> Iterator[Check]:
     spec = host.spec
     if any(spec.sizes_of(mode)[1] == 0 for mode in spec.modes):
         return  # a case for no elements, of which no sums are taken
-    for mode in (m for m in spec.operation.contracted(spec) if m not in spec.static):
+    for mode in (m for m in op_of(spec).contracted(spec) if m not in spec.static):
         if _all(host, mode, 1).seconds(host) <= _DEAR:
             what = f"accepts as many tiles of {mode} as can be run"
             yield Check(spec.output.argument, what, partial(_wrong_with_many, host, mode))
@@ -60,7 +62,7 @@ def _all(host: Host, mode: str, tiles: int) -> Parts:
 
 def _some(host: Host, mode: str, tiles: int) -> Parts:
     """A call with so many tiles of a mode, or as many as there can be, of which only telling ones are not zeros."""
-    extent = host.spec.family.covered(host.plan)[mode]
+    extent = family_of(host.spec).covered(host.plan)[mode]
     tiles = min(tiles, largest(host, mode, _sizes(host, mode, 1)) // extent)
     sizes = _sizes(host, mode, tiles)
     tiles = -(-sizes[mode] // extent)
@@ -73,7 +75,7 @@ def _some(host: Host, mode: str, tiles: int) -> Parts:
 
 def _sizes(host: Host, mode: str, tiles: int) -> dict[str, int]:
     """Sizes with so many tiles of a mode, the last one as small as can be, and a part of a tile of the others."""
-    covered = host.spec.family.covered(host.plan)
+    covered = family_of(host.spec).covered(host.plan)
     part = {m: covered[m] // 2 + 1 for m in host.spec.modes}
     return allowed(host, {**part, mode: (tiles - 1) * covered[mode] + 1})
 

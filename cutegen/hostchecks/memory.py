@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from cutegen.hostchecks.asked import family_of
 from cutegen.hostchecks.judging import Check, Host, unnamed
 from cutegen.hostchecks.parts import COORDINATES
 from cutegen.hostchecks.sizes import made_of
@@ -79,14 +80,17 @@ def _one_more_than(host: Host, tensors: Sequence[Tensor], step: int) -> dict[str
         unit = max(1, step // tensor.dtype.bytes)
         if tensor.modes and mode not in spec.static and spec.divisible.get(mode, 1) == 1:
             sizes[mode] = -(-(sizes[mode] - 1) // unit) * unit + 1
-    return sizes if spec.family.refused(spec, sizes) is None else None
+    return sizes if family_of(spec).refused(spec, sizes) is None else None
 
 
 def _of_one_element(host: Host) -> Iterator[Check]:
     """An output of one element, or one with another tensor of one element, at the same address."""
     spec = host.spec
     sizes = {m: spec.static.get(m, max(1, spec.divisible.get(m, 1))) for m in spec.modes}
-    if spec.family.refused(spec, sizes) is not None or (spec.family.accepted(spec, dict(sizes)) or sizes) != sizes:
+    if (
+        family_of(spec).refused(spec, sizes) is not None
+        or (family_of(spec).accepted(spec, dict(sizes)) or sizes) != sizes
+    ):
         return
     case = replace(host.case, sizes=sizes)
     for out, other in _pairs(spec):
@@ -156,7 +160,7 @@ def _windows_by_a_column(host: Host) -> Iterator[Check]:
         if mode not in spec.static:
             sizes[mode] = -(-sizes[mode] // unit) * unit
         row = _row(out, sizes)
-        if row % unit == 0 and (spec.family.accepted(spec, dict(sizes)) or sizes) == sizes:
+        if row % unit == 0 and (family_of(spec).accepted(spec, dict(sizes)) or sizes) == sizes:
             views = made_of(host, [t.name for t in spec.tensors], sizes)
             windows = _two_windows(host, (out, other), sizes, row, 2 * row)
             what = f"columns of one buffer next to those of {other.argument}"
@@ -191,7 +195,7 @@ def _two_windows(
 
 def _large(host: Host) -> Iterator[Check]:
     """Each output of 2^32 bytes, which 32 bits take for 0, with another tensor that starts inside of it."""
-    spec, covered = host.spec, host.spec.family.covered(host.plan)
+    spec, covered = host.spec, family_of(host.spec).covered(host.plan)
     least = {m: spec.static.get(m, max(1, spec.divisible.get(m, 1))) for m in spec.modes}
     for out, other in _pairs(spec):
         free = [m for m in reversed(out.shape) if m not in spec.static]
@@ -201,12 +205,12 @@ def _large(host: Host) -> Iterator[Check]:
         if not free or rest * elements != 2**32 or out.dtype != other.dtype:
             continue
         sizes = {**least, **dict(zip(free, (major, elements // major), strict=False))}
-        most = spec.family.largest(host.plan)
+        most = family_of(spec).largest(host.plan)
         if any(size % least[m] or size > min(COORDINATES, most.get(m, COORDINATES)) for m, size in sizes.items()):
             continue
         if math.prod(-(-size // covered[m]) for m, size in sizes.items() if m in spec.lead.shape) >= COORDINATES:
             continue  # too many tiles, which is another thing to be told
-        if (spec.family.accepted(spec, dict(sizes)) or sizes) != sizes:
+        if (family_of(spec).accepted(spec, dict(sizes)) or sizes) != sizes:
             continue  # nor is a row too long
         if (views := _untouched(host, out, other, sizes)) is not None:
             what = f"overlaps {other.argument}, as one of 2^32 bytes"

@@ -11,13 +11,15 @@ from cutegen import contract
 from cutegen.codegen.host import can_be_made
 from cutegen.dtypes import Dtype
 from cutegen.expressions.places import modes_compared
+from cutegen.hostchecks.asked import family_of
 from cutegen.hostchecks.judging import Host
 from cutegen.hostchecks.sizes import odd_along, small
 from cutegen.language.model import KernelSpec, Tensor
+from cutegen.verification.asked import op_of
 from cutegen.verification.cases import Case, align_unit, compact_allowed
 from cutegen.verification.compare import compare
 from cutegen.verification.tensors import Guarded, make_tensors
-from cutegen.verification.wishes import Layout
+from cutegen.verification.wish import Layout
 
 if TYPE_CHECKING:
     import torch
@@ -124,11 +126,13 @@ def edges(host: Host) -> Iterator[OpCall]:
     """Calls at the least sizes, whose scalars are negative and then 0, and calls without elements along a mode."""
     spec = host.spec
     free = [mode for mode in spec.modes if mode not in spec.static]
-    least = spec.family.accepted(spec, {m: spec.static.get(m, max(1, spec.divisible.get(m, 1))) for m in spec.modes})
+    least = family_of(spec).accepted(
+        spec, {m: spec.static.get(m, max(1, spec.divisible.get(m, 1))) for m in spec.modes}
+    )
     sizes = [] if least is None else [(least, -1), (least, 0)]
     sizes += [({**small(spec), mode: 0}, 1) for mode in free if mode in may_be_empty(spec)]
     for number, (one, sign) in enumerate(sizes):
-        if spec.family.refused(spec, one) is None:
+        if family_of(spec).refused(spec, one) is None:
             case = Case("op", "calls of the op at its edges", one, "padded", "integers", 71 + number)
             tensors = {t.tensor.name: _with_odd_strides(t) for t in _with_floats(spec, case, host.executor.device)}
             scalars = {name: x if isinstance(x, bool) else sign * x for name, x in _numbers(spec, 0).items()}
@@ -146,7 +150,7 @@ def _with_odd_strides(made: Guarded) -> Guarded:
 
 def may_be_empty(spec: KernelSpec) -> set[str]:
     """The modes along which a call may have no elements."""
-    own = spec.operation.modes_that_may_be_empty(spec.compute, {t.name: t for t in spec.tensors})
+    own = op_of(spec).modes_that_may_be_empty(spec.compute, {t.name: t for t in spec.tensors})
     return {*own, *spec.lead.shape} - set(spec.static)
 
 
@@ -173,7 +177,7 @@ def _larger(spec: KernelSpec, sizes: Mapping[str, int]) -> dict[str, int]:
         along = [align_unit(t) for t in spec.tensors if mode == t.contiguous]
         step = lcm(max(1, spec.divisible.get(mode, 1)), *along)
         found[mode] = (sizes[mode] // step + 1) * step
-    return spec.family.accepted(spec, dict(found)) or dict(sizes)
+    return family_of(spec).accepted(spec, dict(found)) or dict(sizes)
 
 
 def _numbers(spec: KernelSpec, number: int) -> dict[str, int | float | bool]:

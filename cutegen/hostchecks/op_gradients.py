@@ -20,6 +20,7 @@ from cutegen import contract
 from cutegen.codegen.generate import Module, module_of
 from cutegen.hostchecks import op_calls, op_derivatives, op_sizes
 from cutegen.hostchecks.arriving import arriving, changed, strided
+from cutegen.hostchecks.asked import family_of
 from cutegen.hostchecks.judging import Check, Host, NotRun, same_bits
 from cutegen.hostchecks.op_calls import OpCall
 from cutegen.hostchecks.opchecks import IN_GRAPHS, opcheck, possible
@@ -169,7 +170,11 @@ class _Trial:
         for by in (one.by for one in self.kernels):
             own = {mode: sizes[mode] for mode in by.modes}
             empty = {mode for mode, size in own.items() if size == 0}
-            if not empty <= op_calls.may_be_empty(by) or by.family.refused(by, own) is not None or not by.takes(own):
+            if (
+                not empty <= op_calls.may_be_empty(by)
+                or family_of(by).refused(by, own) is not None
+                or not by.takes(own)
+            ):
                 return False
         return True
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING
 
+from cutegen.hostchecks.asked import family_of
 from cutegen.hostchecks.judging import Host
 from cutegen.reference.bounds import Expected, evaluate
 from cutegen.verification import costs
@@ -71,12 +72,12 @@ def allowed(host: Host, wanted: Mapping[str, int]) -> dict[str, int]:
     for mode, least in wanted.items():
         step = max(1, spec.divisible.get(mode, 1))
         sizes[mode] = spec.static.get(mode, between(spec, mode, -(-least // step) * step))
-    return spec.family.accepted(spec, sizes) or sizes
+    return family_of(spec).accepted(spec, sizes) or sizes
 
 
 def largest(host: Host, mode: str, sizes: Mapping[str, int]) -> int:
     """The largest size of a mode that a kernel takes, of tensors that can be addressed; the others are of `sizes`."""
-    most = host.spec.family.largest(host.plan).get(mode, COORDINATES)
+    most = family_of(host.spec).largest(host.plan).get(mode, COORDINATES)
     most = min(COORDINATES, most, host.spec.sizes_of(mode)[1])
     for number, tensor in enumerate(host.spec.tensors):
         if mode in tensor.shape:

@@ -8,8 +8,10 @@ from math import lcm, prod
 from typing import TYPE_CHECKING
 
 from cutegen.contract import copies
+from cutegen.hostchecks.asked import family_of
 from cutegen.hostchecks.judging import Check, Host, unnamed
 from cutegen.language.model import KernelSpec, Tensor
+from cutegen.verification.asked import op_of
 from cutegen.verification.cases import align_unit, strides_for
 from cutegen.verification.data import data_for
 from cutegen.verification.executor import CannotRun
@@ -38,7 +40,7 @@ def small(spec: KernelSpec) -> dict[str, int]:
             least = max([2 + i, *(-(-rows * max(t.align or 1, 16) // t.dtype.bytes) + 1 for t in along)])
             step = max(1, spec.divisible.get(mode, 1))
             sizes[mode] = spec.static.get(mode, -(-least // step) * step + i * step * bool(along))
-        sizes = spec.family.accepted(spec, sizes) or sizes
+        sizes = family_of(spec).accepted(spec, sizes) or sizes
         if max(prod(sizes[mode] for mode in tensor.shape) for tensor in spec.tensors) <= _ELEMENTS:
             break
     return sizes
@@ -94,7 +96,7 @@ def _not_taken(host: Host) -> Iterator[Check]:
     spec, sizes = host.spec, host.case.sizes
     for mode in (m for m in spec.lead.shape if m not in spec.static):
         more = {**sizes, mode: sizes[mode] + max(1, spec.divisible.get(mode, 1))}
-        refused = spec.family.refused(spec, more)
+        refused = family_of(spec).refused(spec, more)
         if refused is not None:
             names, arguments = ([getattr(t, key) for t in _having(spec, mode)] for key in ("name", "argument"))
             arguments += [spec.output.argument] * (spec.output.argument not in arguments)
@@ -107,7 +109,7 @@ def _meaningless_strides(host: Host) -> Iterator[Check]:
     elements.
     """
     spec = host.spec
-    empty = spec.operation.modes_that_may_be_empty(spec.compute, {t.name: t for t in spec.tensors})
+    empty = op_of(spec).modes_that_may_be_empty(spec.compute, {t.name: t for t in spec.tensors})
     free = [m for m in spec.modes if m not in spec.static and (m in empty or m in spec.lead.shape)]
     without = [(mode, {**host.case.sizes, mode: 0}) for mode in free]
     ways = (
@@ -118,7 +120,7 @@ def _meaningless_strides(host: Host) -> Iterator[Check]:
     for where, cases, strided in ways:
         for mode, sizes in cases:
             having = _having(spec, mode)
-            if spec.family.refused(spec, sizes) is not None:
+            if family_of(spec).refused(spec, sizes) is not None:
                 continue
             made = made_of(host, [t.name for t in spec.tensors], sizes)
             for tensor in having:
@@ -131,7 +133,7 @@ def where_strides_mean_nothing(host: Host) -> Iterator[tuple[str, dict[str, int]
     spec = host.spec
     for mode in (m for m in spec.modes if m not in spec.static and spec.divisible.get(m, 1) == 1):
         sizes = {**host.case.sizes, mode: 1}
-        if spec.family.refused(spec, sizes) is None:
+        if family_of(spec).refused(spec, sizes) is None:
             yield mode, sizes
 
 
@@ -179,7 +181,7 @@ def _as_torch_makes_it(tensor: Tensor, view: torch.Tensor, mode: str) -> torch.T
 def _limits(host: Host) -> Iterator[Check]:
     """Sizes at the limits of a launch and of coordinates, of memory that nobody touches: launched, or refused."""
     spec = host.spec
-    covered = spec.family.covered(host.plan)
+    covered = family_of(spec).covered(host.plan)
     free = [mode for mode in spec.lead.shape if mode not in spec.static]
     least = {m: spec.static.get(m, max(1, _uncopied(host).divisible.get(m, 1))) for m in spec.modes}
 
@@ -188,14 +190,14 @@ def _limits(host: Host) -> Iterator[Check]:
 
     for mode in free:
         most = _BLOCKS * covered[mode] // least[mode] * least[mode]
-        if most <= spec.family.largest(host.plan).get(mode, _COORDINATES) and most < _COORDINATES - (1 << 22):
+        if most <= family_of(spec).largest(host.plan).get(mode, _COORDINATES) and most < _COORDINATES - (1 << 22):
             yield from _far(host, {**least, mode: most}, f"{mode} of {_BLOCKS} tiles", taken=True)
         yield from _far(host, {**least, mode: rounded(mode, most + 1)}, f"{mode} of {_BLOCKS + 1} tiles")
         yield from _far(host, {**least, mode: rounded(mode, _COORDINATES)}, f"{mode} of 2^31 elements", taken=False)
         if covered[mode] > least[mode]:  # whose last tile has coordinates beyond 31 bits
             last = _COORDINATES - least[mode]
             yield from _far(host, {**least, mode: last}, f"{mode} of 2^31 - {least[mode]} elements", taken=False)
-    for mode, most in spec.family.largest(host.plan).items():
+    for mode, most in family_of(spec).largest(host.plan).items():
         if mode not in spec.lead.shape and mode not in spec.static:
             yield from _far(host, {**least, mode: rounded(mode, most + 1)}, f"{mode} beyond what a grid counts")
     if len(free) > 1:
@@ -254,7 +256,7 @@ def _far(host: Host, sizes: Mapping[str, int], what: str, taken: bool | None = N
     no addresses: no machine need have room for those.
     """
     spec = host.spec
-    accepted = spec.family.accepted(spec, dict(sizes))
+    accepted = family_of(spec).accepted(spec, dict(sizes))
     if accepted is None or max(accepted.values()) > 2 * max(sizes.values()):
         return
     if taken is False and accepted != dict(sizes):

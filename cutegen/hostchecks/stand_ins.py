@@ -13,6 +13,7 @@ from unittest import mock
 from cutegen.codegen.host import can_be_made
 from cutegen.contract import as_called, compiled_arguments, copies, has_workspaces
 from cutegen.expressions.places import parts_of
+from cutegen.hostchecks.asked import family_of
 from cutegen.hostchecks.judging import Check, Host
 from cutegen.hostchecks.sizes import made_of, small, where_strides_mean_nothing, with_stride
 from cutegen.verification.tensors import make_tensors
@@ -177,7 +178,7 @@ def _calls_that_of(host: Host, views: Views, fails_first: bool = False) -> str:
 def _workspaces(host: Host, views: Views) -> str:
     """What is wrong with the memory that a call makes for itself: where it is, and how much."""
     plan = host.whole or host.plan
-    wanted = plan.spec.family.kernel_parts(plan).workspaces
+    wanted = family_of(plan.spec).kernel_parts(plan).workspaces
     assert wanted is not None
     given = len(host.spec.tensors) + len(host.spec.scalars)
     try:

@@ -12,8 +12,10 @@ from itertools import product
 from math import prod
 from typing import TYPE_CHECKING
 
+from cutegen.hostchecks.asked import family_of
 from cutegen.hostchecks.judging import Host
 from cutegen.hostchecks.parts import Parts, allowed, largest, launches, of_tiles, wrong
+from cutegen.verification.asked import op_of
 from cutegen.verification.lacking import NoMemory
 
 if TYPE_CHECKING:
@@ -65,7 +67,7 @@ class Tiles:
         found: list[int] = []
         for tile, *rest in product(self.chosen, *starts):
             at = {self.mode: tile * self.extents[self.mode], **dict(zip(others, rest, strict=True))}
-            place = host.spec.family.place_of(host.plan, self.sizes, at)
+            place = family_of(host.spec).place_of(host.plan, self.sizes, at)
             assert place is not None
             found.append(place)
         return found
@@ -73,7 +75,7 @@ class Tiles:
 
 def known(host: Host, mode: str) -> bool:
     """Whether the plan says which block takes which tile along a mode, and a launch has as many as it says."""
-    plan, family = host.plan, host.spec.family
+    plan, family = host.plan, family_of(host.spec)
     if host.scratch or mode in host.spec.static:
         return False
     call = _call(host, mode, _SMALL, [0])
@@ -132,7 +134,7 @@ def banded(host: Host, mode: str) -> bool:
 
 def _band(host: Host, mode: str) -> int:
     """How many tiles of a mode are walked together in a band; 1 where none are."""
-    banded, width = host.spec.family.band(host.plan) or ("", 1)
+    banded, width = family_of(host.spec).band(host.plan) or ("", 1)
     return width if banded == mode else 1
 
 
@@ -157,15 +159,15 @@ def _call(host: Host, mode: str, tiles: int, chosen: Sequence[int], beside: int 
     The last tile stands for those chosen beyond it, as where a case allows fewer. Of a mode walked in bands each has
     neighbours along the other, so many in all.
     """
-    spec, covered = host.spec, host.spec.family.covered(host.plan)
-    inner = spec.operation.contracted(spec)
+    spec, covered = host.spec, family_of(host.spec).covered(host.plan)
+    inner = op_of(spec).contracted(spec)
     little = {m: covered[m] // 2 + 1 if m in inner else 1 for m in spec.modes}
     extents = {m: _extent(host, m, little) for m in spec.output.shape}
     wanted = {**little, mode: (tiles - 1) * extents[mode] + 1}
     if _band(host, mode) > 1:
         other = next(m for m in reversed(spec.output.shape) if m != mode)
         wanted[other] = (beside - 1) * extents[other] + 1
-    together = spec.family.tiles(host.plan, wanted)
+    together = family_of(spec).tiles(host.plan, wanted)
     sizes = allowed(host, wanted)
     there = sorted({min(tile, (sizes[mode] - 1) // extents[mode]) for tile in chosen})
     return Tiles(mode, sizes, extents, 1 if together is None else together.blocks, there)
@@ -173,15 +175,15 @@ def _call(host: Host, mode: str, tiles: int, chosen: Sequence[int], beside: int 
 
 def _extent(host: Host, mode: str, little: Mapping[str, int]) -> int:
     """How much of a mode the blocks have that work on one tile: what one has, or several side by side."""
-    extent, one = host.spec.family.covered(host.plan)[mode], blocks_of(host, {**little, mode: 1})
+    extent, one = family_of(host.spec).covered(host.plan)[mode], blocks_of(host, {**little, mode: 1})
     several = [n * extent for n in (1, 2, 4, WIDEST)]
     return next((size for size in several if blocks_of(host, {**little, mode: size + 1}) > one), extent)
 
 
 def blocks_of(host: Host, sizes: Mapping[str, int]) -> int:
     """Blocks of a call of these sizes in which each tile has its own."""
-    tiles = host.spec.family.tiles(host.plan, sizes)
-    return host.spec.family.blocks(host.plan, sizes) if tiles is None else tiles.count * tiles.blocks
+    tiles = family_of(host.spec).tiles(host.plan, sizes)
+    return family_of(host.spec).blocks(host.plan, sizes) if tiles is None else tiles.count * tiles.blocks
 
 
 def _most(host: Host, mode: str) -> int:
@@ -224,7 +226,7 @@ def _wrong(host: Host, call: Tiles) -> str:
     if launch is None:
         return "it launches several kernels, or none"
     launched = prod(launch.grid)
-    if launched < call.blocks == host.spec.family.blocks(host.plan, call.sizes):
+    if launched < call.blocks == family_of(host.spec).blocks(host.plan, call.sizes):
         return f"{launched} blocks are launched, and each of {call.blocks} takes one tile"
     grid = None if launched == call.blocks else call.blocks
     return wrong(host, call.parts, _numbers(launch, call.blocks, call.places(host)), grid)

@@ -21,11 +21,11 @@ from cutegen.expressions.parsing import (
     reductions,
     uses,
 )
+from cutegen.language.asked import Op
 from cutegen.language.context import Context
 from cutegen.language.declarations import unknown_name
 from cutegen.language.model import Scalar, Tensor
 from cutegen.language.names import name_help, name_problem, nearest, shown
-from cutegen.ops.op import Op
 
 
 def compute(ctx: Context, op: Op, tensors: tuple[Tensor, ...], scalars: tuple[Scalar, ...]) -> Compute | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from cutegen.dtypes import Dtype
 from cutegen.expressions.parsing import NO_NAMES
 from cutegen.expressions.places import ONE
+from cutegen.language.asked import op_named
 from cutegen.language.context import Context
 from cutegen.language.kinds import keys_of
 from cutegen.language.model import KernelSpec, Scalar, Tensor
@@ -22,7 +23,6 @@ from cutegen.language.names import (
     shown,
     suggestion,
 )
-from cutegen.registry import op_named
 
 KEYS = keys_of(KernelSpec)
 MAX_ALIGN = 1024

@@ -10,15 +10,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tensor_layouts import Layout
 
 from cutegen.dtypes import Dtype
 from cutegen.expressions.places import ONE
-
-if TYPE_CHECKING:
-    from cutegen.language.context import Context
+from cutegen.language.values import ValueReader
 
 Path = tuple[str | int, ...]
 IsWritten = Callable[[Path], bool]  # whether something stands at a path of the text
@@ -77,7 +75,7 @@ class Kind(ABC):
     def schema(self, says: str) -> dict[str, Any]:
         """The JSON Schema of a value that means what `says` says."""
 
-    def read(self, value: Any, ctx: Context, path: Path) -> Any:
+    def read(self, value: Any, ctx: ValueReader, path: Path) -> Any:
         """The model's value of data that the schema allows, None where, once said to `ctx`, it cannot be used."""
         return value
 
@@ -113,7 +111,7 @@ class ModeName(Kind):
     def schema(self, says: str) -> dict[str, Any]:
         return {"description": says, "type": ["string", "integer"], "minimum": 1, "maximum": 1}
 
-    def read(self, value: str | int, ctx: Context, path: Path) -> str:
+    def read(self, value: str | int, ctx: ValueReader, path: Path) -> str:
         return str(value)
 
     def write(self, value: str) -> str | int:
@@ -151,7 +149,7 @@ class Number(Kind):
     def schema(self, says: str) -> dict[str, Any]:
         return _or_placeholder(says, type="number", minimum=0)
 
-    def read(self, value: Any, ctx: Context, path: Path) -> Any:
+    def read(self, value: Any, ctx: ValueReader, path: Path) -> Any:
         return float(value)
 
 
@@ -177,7 +175,7 @@ class DtypeName(Kind):
     def schema(self, says: str) -> dict[str, Any]:
         return _or_placeholder(says, enum=[dtype.value for dtype in self.choices])
 
-    def read(self, value: Any, ctx: Context, path: Path) -> Any:
+    def read(self, value: Any, ctx: ValueReader, path: Path) -> Any:
         return Dtype(value)
 
     def write(self, value: Any) -> Any:
@@ -198,7 +196,7 @@ class LayoutText(Kind):
         )
         return {"description": notation, "type": ["string", "integer"], "minimum": 1, "maximum": MAX_INT}
 
-    def read(self, value: Any, ctx: Context, path: Path) -> Layout | None:
+    def read(self, value: Any, ctx: ValueReader, path: Path) -> Layout | None:
         return ctx.layout(value, *path, injective=self.numbers)
 
 
@@ -212,7 +210,7 @@ class CountText(Kind):
         kinds = {"type": ["integer", "string"], "minimum": 0, "maximum": MAX_INT, "pattern": pattern}
         return {"description": text, **kinds}
 
-    def read(self, value: Any, ctx: Context, path: Path) -> Any:
+    def read(self, value: Any, ctx: ValueReader, path: Path) -> Any:
         return ctx.count(value, *path)
 
 
@@ -229,7 +227,7 @@ class Record(Kind):
         required = [name for name, k in own.items() if k.required]
         return {**found, "required": required} if required else found
 
-    def read(self, value: Mapping[str, Any], ctx: Context, path: Path, **more: Any) -> Any:
+    def read(self, value: Mapping[str, Any], ctx: ValueReader, path: Path, **more: Any) -> Any:
         """`more` are fields of the dataclass that are no keys."""
         given = {}
         for name, own in keys_of(self.record).items():
@@ -286,7 +284,7 @@ class ByName(Kind):
         found = {"description": says, "type": "object", "additionalProperties": self.each.schema(self.each_says)}
         return {**found, **{k: v for k, v in bounds.items() if v is not None}}
 
-    def read(self, value: Mapping[str, Any], ctx: Context, path: Path) -> dict[str, Any]:
+    def read(self, value: Mapping[str, Any], ctx: ValueReader, path: Path) -> dict[str, Any]:
         found = {name: self.each.read(inner, ctx, (*path, name)) for name, inner in value.items()}
         return {name: inner for name, inner in found.items() if inner is not None}
 
@@ -339,7 +337,7 @@ class Named(Kind):
         found = {"description": says, "type": "object", "additionalProperties": entry}
         return {**found, **{k: v for k, v in bounds.items() if v is not None}}
 
-    def read(self, value: Mapping[str, Any], ctx: Context, path: Path) -> tuple[Any, ...]:
+    def read(self, value: Mapping[str, Any], ctx: ValueReader, path: Path) -> tuple[Any, ...]:
         kind = Record(self.record)
         return tuple(kind.read(inner, ctx, (*path, name), name=name) for name, inner in value.items())
 
@@ -359,7 +357,7 @@ class OneOrMore(Kind):
         several = {"minItems": 1, "maxItems": self.most, "uniqueItems": True, "items": one}
         return {"description": says, "type": ["string", "array"], **{k: one[k] for k in one if k != "type"}, **several}
 
-    def read(self, value: str | Sequence[str], ctx: Context, path: Path) -> tuple[str, ...]:
+    def read(self, value: str | Sequence[str], ctx: ValueReader, path: Path) -> tuple[str, ...]:
         return (value,) if isinstance(value, str) else tuple(value)
 
     def write(self, value: Sequence[str]) -> str | list[str]:
@@ -385,7 +383,7 @@ class Items(Kind):
             found["items"] = items if self.each_says else {k: v for k, v in items.items() if k != "description"}
         return {**found, "uniqueItems": True} if self.different else found
 
-    def read(self, value: Sequence[Any], ctx: Context, path: Path) -> tuple[Any, ...]:
+    def read(self, value: Sequence[Any], ctx: ValueReader, path: Path) -> tuple[Any, ...]:
         if self.each is None:
             return tuple(value)
         return tuple(self.each.read(inner, ctx, (*path, i)) for i, inner in enumerate(value))

@@ -39,11 +39,7 @@ from cutegen.language.kinds import (
 )
 from cutegen.language.signature import Signature
 from cutegen.language.torch_key import TorchOp
-
-if TYPE_CHECKING:
-    from cutegen.family import Family
-    from cutegen.language.context import Context
-    from cutegen.ops.op import Op
+from cutegen.language.values import ValueReader
 
 Role = Literal["in", "out", "inout"]
 LANGUAGE = 1  # the version of the language, which every spec says with `cutegen: 1`
@@ -120,7 +116,7 @@ class ScalarsByName(Kind):
         each = DtypeName(SCALAR_DTYPES).schema("Type of the scalar.")
         return {"description": says, "type": "object", "additionalProperties": each, "maxProperties": 32}
 
-    def read(self, value: Mapping[str, Any], ctx: Context, path: Path) -> tuple[Scalar, ...]:
+    def read(self, value: Mapping[str, Any], ctx: ValueReader, path: Path) -> tuple[Scalar, ...]:
         return tuple(Scalar(name, Dtype(dtype)) for name, dtype in value.items())
 
     def write(self, value: tuple[Scalar, ...]) -> dict[str, str]:
@@ -130,7 +126,7 @@ class ScalarsByName(Kind):
 class Schedule:
     """What the schedules of all families share: each class of them belongs to one family, which sets `family`."""
 
-    family: ClassVar[Family[Any, Any]]
+    family: ClassVar[Any]
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         """Takes what another process pickled, and opens the families here if no one has: they set `family`."""
@@ -281,7 +277,7 @@ class OpName(Kind):
 
 
 @dataclass(frozen=True, kw_only=True)
-class KernelSpec(Signature, Generic[S]):
+class KernelSpec(Signature[Tensor], Generic[S]):
     """One kernel: one combination of a spec's matrix."""
 
     kernel: str = key(
@@ -354,14 +350,15 @@ class KernelSpec(Signature, Generic[S]):
     within: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # least and largest, for one of several cases
 
     @property
-    def family(self) -> Family[S, Any]:
-        """The family of kernels that the spec's schedule belongs to."""
+    def family(self) -> Any:
+        """The family of kernels that the spec's schedule belongs to: each room has a `family_of` for what it asks."""
         return self.schedule.family
 
     @property
-    def operation(self) -> Op:
-        """What the kernel computes, as the object that knows its reference, its work and its peers."""
-        return self.family.op_of(self)
+    def operation(self) -> object:
+        """What the kernel computes, as the object that knows its reference, its work and its peers: see `op_of`."""
+        op: object = self.schedule.family.op_of(self)
+        return op
 
     def sizes_of(self, mode: str) -> tuple[int, int]:
         """The least and the largest size of a mode that a call can have."""
@@ -380,7 +377,9 @@ class KernelSpec(Signature, Generic[S]):
     @cached_property
     def lead(self) -> Tensor:
         """The tensor whose modes are those that the kernel walks, in their order; its majorness leads."""
-        return self.operation.lead(self)
+        operation: Any = self.operation
+        lead: Tensor = operation.lead(self)
+        return lead
 
     @cached_property
     def modes(self) -> tuple[str, ...]:

@@ -7,10 +7,9 @@ import pathlib
 import re
 from dataclasses import replace
 
-from cutegen.choosing.reading import read_choices
 from cutegen.expressions.places import ONE
 from cutegen.language import schema
-from cutegen.language.case_reading import read_cases
+from cutegen.language.asked import cases, choices, op_named
 from cutegen.language.computing import compute
 from cutegen.language.context import Context
 from cutegen.language.declarations import check_kernel_name, check_names, promises, scalars, tensors
@@ -23,7 +22,7 @@ from cutegen.language.names import shown
 from cutegen.language.shapes import MAX_VERIFIED, Promises, bench, check_shapes
 from cutegen.language.torch_ops import torch_op
 from cutegen.language.tuning import tune
-from cutegen.registry import family_of, op_named
+from cutegen.registry import family_of
 
 _CHARACTERS = re.compile(r"\[(?:!.|[^!])[^\]]*\]")  # of a glob, as fnmatch reads it
 
@@ -136,10 +135,10 @@ def _spec(variant: Variant) -> tuple[KernelSpec | None, list[Diagnostic]]:
     static |= dict.fromkeys([ONE for tensor in declared if ONE in tensor.shape], 1)
     schedule: Schedule
     if isinstance(written, list):
-        schedule = read_cases(ctx, op, known, modes, statements)
+        schedule = cases().read(ctx, op, known, modes, statements)
         candidates = tune(ctx, family_of(op.name, written), known, statements)
     else:
-        schedule, candidates = read_choices(ctx, op.name, known, statements, tuned=True)
+        schedule, candidates = choices().read(ctx, op.name, known, statements)
     derived = op.modes_that_follow(statements, known)
     may_be_empty = op.modes_that_may_be_empty(statements, known) if statements else ()
     promises_kept = Promises(modes, static, divisible, derived, declared)

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from cutegen.language.asked import Family
 from cutegen.language.kinds import Choice, Items, keys_of
 from cutegen.registry import families
 
-if TYPE_CHECKING:
-    from cutegen.family import Family
 
-
-def of_family(family: Family[Any, Any], of: tuple[Family[Any, Any], ...]) -> dict[str, Any]:
+def of_family(family: Family, of: tuple[Family, ...]) -> dict[str, Any]:
     """That the specs of a family have its schedule: those of its op, and of its mma atoms if another has the op too.
 
     Those that name no atom stand with the op's first family, and have the words of any.
@@ -46,7 +44,7 @@ def _names_one_of(atoms: Sequence[str]) -> dict[str, Any]:
     return {"properties": {"mma": mma}, "required": ["mma"], "type": "object"}
 
 
-def _case_of(family: Family[Any, Any], of: tuple[Family[Any, Any], ...]) -> dict[str, Any]:
+def _case_of(family: Family, of: tuple[Family, ...]) -> dict[str, Any]:
     """What the schema says of one case of a list: that of its mma atom's family, if several have the op."""
     own = [other for other in of if other.op is family.op]
     refs = {other.name: {"$ref": f"#/definitions/{case_name(other)}"} for other in own}
@@ -61,9 +59,7 @@ def _case_of(family: Family[Any, Any], of: tuple[Family[Any, Any], ...]) -> dict
     return found
 
 
-def _words_of(
-    first: Family[Any, Any], others: Sequence[Family[Any, Any]], name: Callable[[Family[Any, Any]], str]
-) -> dict[str, Any]:
+def _words_of(first: Family, others: Sequence[Family], name: Callable[[Family], str]) -> dict[str, Any]:
     """The words of a family's schedule, or, where no mma atom is named, of one of several families'."""
     refs = [{"$ref": f"#/definitions/{name(family)}"} for family in (first, *others)]
     if not others:
@@ -72,12 +68,12 @@ def _words_of(
     return {"if": named, "then": refs[0], "else": {"anyOf": refs}}
 
 
-def case_name(family: Family[Any, Any]) -> str:
+def case_name(family: Family) -> str:
     """The name of the definition of a case with a family's schedule."""
     return definition_name(family).replace("_schedule", "_case")
 
 
-def definition_name(family: Family[Any, Any]) -> str:
+def definition_name(family: Family) -> str:
     """The name of a family's schedule among the schema's definitions: that of the op for the op's first family."""
     first = next(other for other in families() if other.op is family.op)
     return f"{family.op.name if family is first else family.name}_schedule"

@@ -8,11 +8,11 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cutegen.atoms.targets import TARGETS
-from cutegen.choosing.meant import families_meant, with_known_atoms
 from cutegen.dtypes import Dtype
+from cutegen.language.asked import Family, choices
 from cutegen.language.choices import choice_help, near_choice
 from cutegen.language.diagnostics import Diagnostic
 from cutegen.language.kinds import PLACEHOLDER, ByName, Integer, Items, Path, Record, Scalars, keys_of, kind_at
@@ -21,9 +21,6 @@ from cutegen.language.model import LANGUAGE, KernelSpec, Source, Tensor
 from cutegen.language.names import nearest, shown, suggestion
 from cutegen.language.schedule_schema import case_name, definition_name, of_family, schema_of_case
 from cutegen.registry import families, ops
-
-if TYPE_CHECKING:
-    from cutegen.family import Family
 
 MATRIX = ByName(Items(Scalars(), least=1, most=1024), "The values that this placeholder takes, in order.", least=1)
 MATRIX_SAYS = (
@@ -53,7 +50,7 @@ def schema() -> Mapping[str, Any]:
 
 
 @cache
-def _schema_of(of: tuple[Family[Any, Any], ...]) -> Mapping[str, Any]:
+def _schema_of(of: tuple[Family, ...]) -> Mapping[str, Any]:
     own = keys_of(KernelSpec)
     says = f"Version of this language: {LANGUAGE}."
     properties = {"cutegen": {"description": says, "type": "integer", "const": LANGUAGE}}
@@ -95,9 +92,9 @@ def schedule_schema(op: str, schedule: Any) -> Mapping[str, Any]:
     return found
 
 
-def _family(op: Any, schedule: Any) -> Family[Any, Any] | None:
+def _family(op: Any, schedule: Any) -> Family | None:
     try:
-        return families_meant(op, schedule if isinstance(schedule, Mapping) else {})[0]
+        return choices().families_meant(op, schedule if isinstance(schedule, Mapping) else {})[0]
     except (KeyError, TypeError):  # an op that there is not
         return None
 
@@ -117,7 +114,7 @@ def check(data: Any, source: Source, *, expanded: bool = True) -> list[Diagnosti
         return [
             source.diagnostic("CG103", f"a spec is a mapping, not {_kind(data)}", span=source.values[()], help=help)
         ]
-    meant, misspelt = with_known_atoms(data)
+    meant, misspelt = choices().with_known_atoms(data)
     errors = [*_validator(expanded).iter_errors(meant)]
     if misspelt:
         errors += [e for e in _validator(expanded).iter_errors(data) if tuple(e.absolute_path) in misspelt]
@@ -144,7 +141,7 @@ def mended(data: Any) -> Any | None:
     A misspelt key or value is read as the nearest known one, a number out of range as the bound. What is said about
     such data tells a reader of many mistakes more of them at once; no kernel is built from it.
     """
-    data = copy.deepcopy(with_known_atoms(data)[0])
+    data = copy.deepcopy(choices().with_known_atoms(data)[0])
     for _ in range(6):  # a renamed key may show what is wrong inside it
         errors = list(_validator(True).iter_errors(data))
         if not errors:
@@ -184,7 +181,7 @@ def _validator(expanded: bool) -> Any:
 
 
 @cache
-def _validator_of(expanded: bool, of: tuple[Family[Any, Any], ...]) -> Any:
+def _validator_of(expanded: bool, of: tuple[Family, ...]) -> Any:
     import jsonschema  # late: an import that only reading a spec needs
 
     # JSON Schema calls 4.0 an integer; the model does not.
@@ -310,11 +307,11 @@ def _diagnostics(error: Any, source: Source, root: Path = (), data: Any = None) 
             yield source.diagnostic("CG105", f"{where}: {error.message[:200]}", *path)
 
 
-def _homes(key: str) -> tuple[tuple[Family[Any, Any], str], ...]:
+def _homes(key: str) -> tuple[tuple[Family, str], ...]:
     """Where a key of some family's schedule belongs: the family, and the path of the mapping that holds it."""
-    found: list[tuple[Family[Any, Any], str]] = []
+    found: list[tuple[Family, str]] = []
 
-    def look(family: Family[Any, Any], node: Any, path: str) -> None:
+    def look(family: Family, node: Any, path: str) -> None:
         for name, field in node.get("properties", {}).items():
             if name == key:
                 found.append((family, path))

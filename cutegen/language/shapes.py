@@ -6,10 +6,10 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from cutegen.language.asked import op_named
 from cutegen.language.context import Context
 from cutegen.language.kinds import Record
 from cutegen.language.model import Bench, Tensor
-from cutegen.registry import op_named
 
 MAX_ELEMENTS = 2**40  # of a tensor
 MAX_VERIFIED = 2**40  # multiply-adds of a shape to verify on: on a CPU, hours

@@ -2,40 +2,51 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Generic, Protocol, TypeVar
 
-if TYPE_CHECKING:
-    from cutegen.expressions.tree import Compute
-    from cutegen.language.model import Tensor
+from cutegen.expressions.tree import Compute
 
 
-class Signature:
+class Argument(Protocol):
+    """A tensor, as far as it is taken and returned."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def reads(self) -> bool: ...
+
+
+T = TypeVar("T", bound=Argument)
+
+
+class Signature(Generic[T]):
     """A spec by what its function takes and returns, all in the order of the spec."""
 
-    tensors: tuple[Tensor, ...]
+    tensors: tuple[T, ...]
     compute: Compute
 
     @property
-    def inputs(self) -> tuple[Tensor, ...]:
+    def inputs(self) -> tuple[T, ...]:
         """The tensors that are read, an `inout` among them."""
         return tuple(t for t in self.tensors if t.reads)
 
     @property
-    def named(self) -> tuple[Tensor, ...]:
+    def named(self) -> tuple[T, ...]:
         """What the function takes by name: the outputs that are not read."""
         return tuple(t for t in self.outputs if not t.reads)
 
     @property
-    def outputs(self) -> tuple[Tensor, ...]:
+    def outputs(self) -> tuple[T, ...]:
         """What the function returns: the tensors that are written, in the order of `tensors`."""
         return tuple(t for t in self.tensors if t.name in self.compute.targets)
 
     @property
-    def assigned(self) -> tuple[Tensor, ...]:
+    def assigned(self) -> tuple[T, ...]:
         """The outputs in the order in which `compute` assigns to them."""
         return tuple(sorted(self.outputs, key=lambda tensor: self.compute.targets.index(tensor.name)))
 
     @property
-    def output(self) -> Tensor:
+    def output(self) -> T:
         """The first tensor that `compute` assigns to."""
         return self.assigned[0]

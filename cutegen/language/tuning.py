@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cutegen.expressions.tree import Compute
 from cutegen.language import schema
+from cutegen.language.asked import Family
 from cutegen.language.context import Context
 from cutegen.language.diagnostics import Diagnostic
 from cutegen.language.kinds import Path, Record
@@ -14,13 +15,8 @@ from cutegen.language.matrix import Text, Variant
 from cutegen.language.model import Schedule, Source, Tensor
 from cutegen.language.names import nearest, shown
 
-if TYPE_CHECKING:
-    from cutegen.family import Family
 
-
-def read_schedule(
-    ctx: Context, family: Family[Any, Any], tensors: Mapping[str, Tensor], compute: Compute | None
-) -> Schedule:
+def read_schedule(ctx: Context, family: Family, tensors: Mapping[str, Tensor], compute: Compute | None) -> Schedule:
     """The schedule as written; keys that would have no effect are refused.
 
     Without `compute`, what depends on it is left unchecked: what is wrong with it has been said.
@@ -37,7 +33,7 @@ def at_path(variant: Variant, where: Path, path: Path, value: Any) -> Variant:
 
 
 def tune(
-    ctx: Context, family: Family[Any, Any], tensors: Mapping[str, Tensor], compute: Compute | None
+    ctx: Context, family: Family, tensors: Mapping[str, Tensor], compute: Compute | None
 ) -> dict[str, tuple[Any, ...]]:
     """The values to try by dotted path. What could not be written at its path is said at the value."""
     data: Mapping[str, Any] = ctx.data.get("tune", {})
@@ -80,7 +76,7 @@ def _path_help(data: Mapping[str, Any], name: str) -> str:
 
 def _problems(
     ctx: Context,
-    family: Family[Any, Any],
+    family: Family,
     tensors: Mapping[str, Tensor],
     compute: Compute | None,
     paths: Mapping[str, Path],
@@ -121,7 +117,7 @@ def _problems(
     return wrong
 
 
-def _with_atom(data: Mapping[str, Any], family: Family[Any, Any], path: Path, schedule: Any) -> Any:
+def _with_atom(data: Mapping[str, Any], family: Family, path: Path, schedule: Any) -> Any:
     """A schedule with the mma atom that is written, or else the family's if there are others, unless `path` of it says
     another.
     """
@@ -135,9 +131,7 @@ def _with_atom(data: Mapping[str, Any], family: Family[Any, Any], path: Path, sc
     return {**schedule, "mma": {**own, "atom": atom}}
 
 
-def _required(
-    data: Mapping[str, Any], family: Family[Any, Any], path: Path, given: object
-) -> tuple[dict[str, Any], list[str]]:
+def _required(data: Mapping[str, Any], family: Family, path: Path, given: object) -> tuple[dict[str, Any], list[str]]:
     """What the schema wants at `path` besides `given`, whatever else stands there: what is written there of it, and the
     keys that are not.
     """

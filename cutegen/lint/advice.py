@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from cutegen.analysis import accesses
 from cutegen.language.diagnostics import has_errors
 from cutegen.language.model import KernelSpec
+from cutegen.lint.asked import family_of
 from cutegen.lint.rule import Finding, PerformanceRule
 from cutegen.lint.trial import as_written, try_out
 from cutegen.planning import make_plan
@@ -39,9 +40,9 @@ class Standing:
 def standing(spec: KernelSpec, plan: Plan) -> Standing:
     """What costs speed in the kernel of a resolved spec and its plan."""
     made = accesses(plan)
-    rules = spec.family.performance_rules()
+    rules = family_of(spec).performance_rules()
     found = tuple((rule, finding) for rule in rules for finding in rule.find(spec, plan, made))
-    return Standing(found, spec.family.unsaid_excess(plan, made))
+    return Standing(found, family_of(spec).unsaid_excess(plan, made))
 
 
 def advise_on(spec: KernelSpec, number: int, plan: Plan, report: Report) -> None:
@@ -62,14 +63,14 @@ def advise_on(spec: KernelSpec, number: int, plan: Plan, report: Report) -> None
 def _best(spec: KernelSpec, number: int, kernel: KernelSpec, now: Standing, code: str, finding: Finding) -> str | None:
     """The words for the candidate that costs least of all and less of `code` too, if it lowers the cost by `WORTH`."""
     least, words = now.excess - WORTH, None
-    written, count = _has_schedule(kernel), len(spec.family.kernels(spec, Report(spec.source)))
+    written, count = _has_schedule(kernel), len(family_of(spec).kernels(spec, Report(spec.source)))
     for text, other in finding.others:
         if not written and other.schedule != as_written(kernel).schedule:
             continue
-        resolved, diagnostics = try_out(spec.family.with_kernel(spec, number, other))
+        resolved, diagnostics = try_out(family_of(spec).with_kernel(spec, number, other))
         if has_errors(diagnostics):
             continue
-        kernels = resolved.family.kernels(resolved, Report(resolved.source))
+        kernels = family_of(resolved).kernels(resolved, Report(resolved.source))
         if len(kernels) != count:
             continue
         one = kernels[number][0]

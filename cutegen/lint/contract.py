@@ -7,10 +7,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from cutegen.analysis import accesses
+from cutegen.language.asked import op_of
 from cutegen.language.cases import Cases
 from cutegen.language.diagnostics import Diagnostic, has_errors
 from cutegen.language.kinds import Path
 from cutegen.language.model import KernelSpec, Tensor
+from cutegen.lint.asked import family_of
 from cutegen.lint.rule import Say
 from cutegen.lint.rules import all_note_rules
 from cutegen.lint.trial import as_written, changed, is_written, try_out
@@ -24,9 +26,9 @@ CONTRACT = (SIZES, ADDRESSES, MAJORNESS)
 def notes(spec: KernelSpec, inferred: Mapping[Path, str]) -> list[Diagnostic]:
     """Every note on a kernel. `spec` is resolved, without errors; `inferred` is why planning filled in what it did."""
     found = [*narrowed(spec, inferred)]
-    for one, _ in spec.family.kernels(spec, Report(spec.source, inferred=dict(inferred))):
+    for one, _ in family_of(spec).kernels(spec, Report(spec.source, inferred=dict(inferred))):
         report = Report(one.source)
-        for rule in one.family.note_rules():
+        for rule in family_of(one).note_rules():
             rule.check(one, Say(report, rule.code, rule.severity, advise=True))
         found += report.diagnostics
     return found
@@ -67,7 +69,7 @@ def narrowed(spec: KernelSpec, inferred: Mapping[Path, str]) -> Iterator[Diagnos
     turned = [t for t in spec.tensors if ("tensors", t.name, "major") in inferred and t.major != t.modes[-1]]
     if turned:
         first, major, last = turned[0], turned[0].major, turned[0].modes[-1]
-        other = f"reduce along {last}" if spec.operation.has_reductions else f"`major: {last}`"
+        other = f"reduce along {last}" if op_of(spec).has_reductions else f"`major: {last}`"
         yield spec.source.diagnostic(
             MAJORNESS,
             f"{', '.join(t.name for t in turned)}: only what is contiguous along {major} is taken, which was inferred",

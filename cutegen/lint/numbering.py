@@ -7,6 +7,7 @@ from tensor_layouts import size
 from cutegen import layouts
 from cutegen.language.model import KernelSpec
 from cutegen.layouts import compact_like, format_layout
+from cutegen.lint.asked import family_of
 
 
 def require_numbering(spec: KernelSpec) -> None:
@@ -15,7 +16,7 @@ def require_numbering(spec: KernelSpec) -> None:
     No rule says so, since reading a spec does (CG202, CG206): it is the mistake of a program that made a `KernelSpec`.
     Layouts that are too large to count through are left to the family's rules.
     """
-    for path, layout, most in spec.family.numbered_layouts(spec):
+    for path, layout, most in family_of(spec).numbered_layouts(spec):
         if int(size(layout)) > most or layouts.is_permutation(layout):
             continue
         missing, repeated = layouts.coverage(layout, int(size(layout)))

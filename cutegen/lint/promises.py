@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from cutegen.language.model import KernelSpec
+from cutegen.lint.asked import family_of
 from cutegen.lint.rule import Say
 
 
@@ -28,10 +29,10 @@ def listed_shapes(spec: KernelSpec, say: Say) -> None:
 
 def _taken_together(spec: KernelSpec, say: Say, key: str, i: int, sizes: dict[str, int]) -> None:
     """The sizes of a shape that are right for each mode alone are also right together."""
-    refused = spec.family.refused(spec, sizes)
+    refused = family_of(spec).refused(spec, sizes)
     if refused is None:
         return
-    accepted = spec.family.accepted(spec, sizes)
+    accepted = family_of(spec).accepted(spec, sizes)
     wanted = accepted and ", ".join(f"{mode}: {size}" for mode, size in accepted.items() if size != sizes[mode])
     say(
         f"the kernel does not accept this shape: {refused}",

@@ -14,6 +14,7 @@ from cutegen.language.diagnostics import Diagnostic
 from cutegen.language.kinds import Path
 from cutegen.language.model import KernelSpec, Schedule
 from cutegen.layouts import format_layout
+from cutegen.lint.checking import check_rules
 from cutegen.lint.rule import Candidate
 from cutegen.planning import resolve
 from cutegen.planning.report import Report
@@ -38,12 +39,10 @@ def first_that_works(code: str, candidates: Iterable[Candidate]) -> str | None:
 
 def try_out(spec: KernelSpec) -> tuple[KernelSpec, list[Diagnostic]]:
     """A candidate as planning completes it, and what is said about it, without advice on speed."""
-    from cutegen.lint import check  # the rules ask for trials, and trials for the rules
-
     report = Report(spec.source)
     resolved = resolve(spec, report)
     if not report.failed:
-        check(resolved, report, advise=False)
+        check_rules(resolved, report, advise=False)
     return resolved, report.diagnostics
 
 

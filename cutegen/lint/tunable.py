@@ -14,6 +14,7 @@ from cutegen.language.kinds import ByName, Record, keys_of
 from cutegen.language.matrix import Variant
 from cutegen.language.model import KernelSpec
 from cutegen.language.names import shown
+from cutegen.lint.asked import family_of
 from cutegen.lint.rule import Say
 from cutegen.lint.trial import as_written, try_out
 
@@ -47,7 +48,7 @@ def tuned_values(spec: KernelSpec, say: Say) -> None:
 def _specs(spec: KernelSpec, path: str, value: Any, others: Mapping[str, list[Any]]) -> Iterator[KernelSpec]:
     """The spec with a value in its schedule, without `tune`: as it is written, else inferred, and beside `others`."""
     written = replace(as_written(spec), tune={})
-    bases = (written, replace(written, schedule=spec.family.schedule()))
+    bases = (written, replace(written, schedule=family_of(spec).schedule()))
     choices: list[dict[str, Any]] = [{}, *({other: found} for other, values in others.items() for found in values)]
     if prod(map(len, others.values())) <= MOST:
         choices += [dict(zip(others, found, strict=True)) for found in product(*others.values())]
@@ -61,7 +62,7 @@ def _specs(spec: KernelSpec, path: str, value: Any, others: Mapping[str, list[An
 
 def _read(spec: KernelSpec, path: str, value: Any) -> Any:
     """The model's value of one that `tune` lists, which the language has accepted."""
-    kind: Any = Record(spec.family.schedule)
+    kind: Any = Record(family_of(spec).schedule)
     for step in path.split(".")[1:]:
         kind = kind.each if isinstance(kind, ByName) else keys_of(kind.record)[step].kind
     return kind.read(value, Context(Variant({}, spec.source, {})), tuple(path.split(".")))

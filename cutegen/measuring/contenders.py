@@ -16,9 +16,11 @@ from typing import TYPE_CHECKING, Any
 from cutegen.codegen.reference import device_of
 from cutegen.errors import plain
 from cutegen.measuring.arguments import Arguments, like
+from cutegen.measuring.asked import op_of
 from cutegen.measuring.clock import Contender
 from cutegen.measuring.libraries import library_calls
-from cutegen.measuring.peers import Peer, Product, product_of, scaled_of
+from cutegen.measuring.peer import Peer
+from cutegen.measuring.peers import Product, product_of, scaled_of
 from cutegen.planning.plan import Plan
 from cutegen.verification.executor import load_module
 
@@ -112,7 +114,7 @@ def expression(
     spec = plan.spec
     inputs, named = ([t.argument for t in tensors] for tensors in (spec.inputs, spec.named))
     scalars = [s.argument for s in spec.scalars]
-    reference = spec.operation.eager(plan)
+    reference = op_of(spec).eager(plan)
     made = dict(reference.scalars)  # tensors that are made once, by the names that stand for them
     body = "\n".join(reference.statements)
     for call in sorted(set(reference.constants), key=len, reverse=True):

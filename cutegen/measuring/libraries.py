@@ -15,7 +15,7 @@ from cutegen.language.model import KernelSpec
 from cutegen.measuring import liger_calls, quack_calls
 from cutegen.measuring.formulas import Recognised, recognise
 from cutegen.measuring.given import Given, Memory
-from cutegen.measuring.peers import Peer
+from cutegen.measuring.peer import Peer
 
 if TYPE_CHECKING:
     import torch

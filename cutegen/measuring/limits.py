@@ -12,6 +12,7 @@ from cutegen.analysis.roofline import arithmetic
 from cutegen.atoms.gpus import CUDA_F32, tensor_rate
 from cutegen.errors import CutegenError, plain
 from cutegen.language.model import KernelSpec
+from cutegen.measuring.asked import op_of
 from cutegen.measuring.clock import Contender, Stopwatch, interleaved, prepare
 from cutegen.measuring.model import L2, SPREAD_LIMIT, Limits, Timing
 from cutegen.planning.plan import Plan
@@ -85,7 +86,7 @@ def _steady(timings: dict[str, Timing]) -> dict[str, Timing]:
 
 def work_of(plan: Plan, sizes: Mapping[str, int]) -> tuple[int, int]:
     """The work of a call: bytes, each tensor moved once, and operations, of which a multiply-add is two."""
-    found = plan.spec.operation.work(plan.spec, sizes)
+    found = op_of(plan.spec).work(plan.spec, sizes)
     return found.bytes, found.operations
 
 

@@ -4,33 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from cutegen.dtypes import Dtype
 from cutegen.expressions.parsing import Binary, Expr, Literal_, MatMul, Name, Unary
 from cutegen.language.model import KernelSpec
+from cutegen.measuring.asked import op_of
+from cutegen.measuring.peer import Peer
 from cutegen.planning.batches import batch_of
 
 if TYPE_CHECKING:
-    from cutegen.measuring.formulas import Recognised
+    pass
 
-Kind = Literal["copy", "arithmetic", "compile", "eager", "cublas", "cublas best", "cublas eager", "scaled", "library"]
 FUNCTIONS = {"+": "add", "-": "sub", "*": "mul", "/": "div"}
-
-
-@dataclass(frozen=True)
-class Peer:
-    """Something to measure a kernel against, by the `name` that is shown.
-
-    `kind` says what runs, of `tensors`: the copied one, or the operands of arithmetic. A library's function runs as
-    the formula in the spec that was `found`.
-    """
-
-    name: str
-    kind: Kind
-    tensors: tuple[str, ...] = ()
-    function: str = ""  # of torch, for arithmetic
-    found: Recognised | None = None
 
 
 def rounds_between(peer: Peer, spec: KernelSpec, scalars: Mapping[str, int | float | bool]) -> bool:
@@ -84,7 +70,7 @@ def choose(spec: KernelSpec) -> tuple[Peer, ...]:
     """
     from cutegen.measuring.libraries import library_peers
 
-    return *spec.operation.peers(spec), *library_peers(spec)
+    return *op_of(spec).peers(spec), *library_peers(spec)
 
 
 def copy(spec: KernelSpec) -> Peer | None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from cutegen.errors import CutegenError
 from cutegen.language.model import KernelSpec
+from cutegen.measuring.asked import family_of, op_of
 
 _LARGEST = 2**31 - 1
 
@@ -30,7 +31,7 @@ def shapes_of(spec: KernelSpec) -> tuple[dict[str, int], ...]:
     """
     if spec.bench.shapes:
         return tuple({mode: {**shape, **spec.static}[mode] for mode in spec.modes} for shape in spec.bench.shapes)
-    found = [_allowed(spec, sizes) for sizes in spec.operation.bench_shapes(spec)]
+    found = [_allowed(spec, sizes) for sizes in op_of(spec).bench_shapes(spec)]
     return tuple(sizes for i, sizes in enumerate(found) if sizes not in found[:i])
 
 
@@ -40,7 +41,7 @@ def _allowed(spec: KernelSpec, sizes: Mapping[str, int]) -> dict[str, int]:
     for mode in spec.modes:
         step = spec.divisible.get(mode, 1)
         rounded[mode] = spec.static.get(mode, -(-sizes[mode] // step) * step)
-    return spec.family.accepted(spec, rounded) or rounded
+    return family_of(spec).accepted(spec, rounded) or rounded
 
 
 def parse_sizes(text: str, spec: KernelSpec) -> dict[str, int]:

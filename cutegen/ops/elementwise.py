@@ -14,7 +14,7 @@ from cutegen.ops.op import Op
 
 if TYPE_CHECKING:
     from cutegen.codegen.reference import Reference
-    from cutegen.measuring.peers import Peer
+    from cutegen.measuring.peer import Peer
     from cutegen.planning.plan import Plan
 
 

@@ -8,7 +8,8 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from cutegen.codegen.exactness import LARGEST, exact_targets, is_exact, near_of
-from cutegen.codegen.expected import Expected, NearPrinter, Product
+from cutegen.codegen.expectation import Expected, Product
+from cutegen.codegen.expected import NearPrinter
 from cutegen.codegen.formatting import WIDTH, call, display
 from cutegen.codegen.host import as_called, places
 from cutegen.codegen.reference import device_of
@@ -28,6 +29,7 @@ from cutegen.ops.reference import (
     shaped_names,
     squeezed,
 )
+from cutegen.reference.asked import family_of
 
 _PRECISION = {Dtype.f64: 53, Dtype.f32: 24, Dtype.f16: 11, Dtype.bf16: 8}  # bits of a fraction, with the leading one
 _LEAST = {Dtype.f64: -1073, Dtype.f32: -149, Dtype.f16: -24, Dtype.bf16: -133}  # the smallest number, as a power of 2
@@ -113,14 +115,14 @@ def _product(spec: KernelSpec, factors: Sequence[Tensor], node: MatMul) -> Produ
     Operands that are wider than the accumulator are rounded first, which counts as two roundings more for each term.
     Of each factor `bits` of its fraction are multiplied, all if None: it may lose 2^(1 - bits) of itself.
     """
-    bits = spec.family.factor_bits(spec)
+    bits = family_of(spec).factor_bits(spec)
     dtype = _of(node)
     wide = any(not factor.dtype.is_f8 and _PRECISION[factor.dtype] > _PRECISION[dtype] for factor in factors)
     units = "2**-52" if dtype is Dtype.f64 else f"2**-{_PRECISION[dtype]} + 2**-53"
     cut = "" if bits is None else f"2**{2 - bits} + 2**{2 - 2 * bits}"
     roundings, batched = 3 if wide else 1, any(len(factor.shape) > 2 for factor in factors)
     found = Product(dtype.torch, units, roundings, f"2**{_LEAST[dtype]}", LARGEST[dtype], cut, batched=batched)
-    orders = spec.family.sum_orders(spec)
+    orders = family_of(spec).sum_orders(spec)
     if not orders:
         return found
     a, b = (f"2**{round(math.log2(factor.dtype.least_normal))}" for factor in factors)

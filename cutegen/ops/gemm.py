@@ -18,13 +18,14 @@ from cutegen.language.computing import say
 from cutegen.language.context import Context
 from cutegen.language.model import KernelSpec, Scalar, Tensor
 from cutegen.ops.modes import check_alike, check_fits, has_names
-from cutegen.ops.op import Op, Work
+from cutegen.ops.op import Op
 from cutegen.planning.batches import BATCHED, batch_of
+from cutegen.planning.work import Work
 
 if TYPE_CHECKING:
-    from cutegen.codegen.expected import Expected
+    from cutegen.codegen.expectation import Expected
     from cutegen.codegen.reference import Reference
-    from cutegen.measuring.peers import Peer
+    from cutegen.measuring.peer import Peer
     from cutegen.planning.plan import Plan
 
 _ONE = "torch.ones((), dtype=torch.float32, device=device)"  # a scale

@@ -4,34 +4,26 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, cast
 
 from cutegen.expressions.places import ONE
 from cutegen.expressions.tree import Binary, Call, reductions, walk
+from cutegen.planning.work import Work
 
 if TYPE_CHECKING:
     import torch
 
-    from cutegen.codegen.expected import Expected
+    from cutegen.codegen.expectation import Expected
     from cutegen.codegen.reference import Reference
     from cutegen.expressions.tree import Compute, Place
     from cutegen.language.context import Context
     from cutegen.language.model import KernelSpec, Scalar, Tensor
-    from cutegen.measuring.peers import Peer
+    from cutegen.measuring.peer import Peer
     from cutegen.planning.plan import Plan
     from cutegen.reference.rounding import Bounded
 
 ELEMENTS = 8192 * 8192  # of the largest tensor, where a kernel is measured and nothing else is said
-
-
-@dataclass(frozen=True)
-class Work:
-    """What computing takes at the least: operations, and bytes of memory that are moved."""
-
-    operations: int
-    bytes: int
 
 
 class Op(ABC):
@@ -176,3 +168,26 @@ class Op(ABC):
         operations = elements * sum(isinstance(node, (Binary, Call)) for node in nodes)
         moved = sum(prod(sizes[mode] for mode in t.shape) * t.dtype.bytes * (t.reads + t.writes) for t in spec.tensors)
         return Work(operations, moved)
+
+
+def op_of(spec: KernelSpec) -> Op:
+    """What a spec computes."""
+    return cast(Op, spec.operation)
+
+
+if TYPE_CHECKING:
+    import cutegen.analysis.asked
+    import cutegen.codegen.asked
+    import cutegen.language.asked
+    import cutegen.measuring.asked
+    import cutegen.reference.asked
+    import cutegen.verification.asked
+
+    def _answers_all(op: Op) -> None:
+        """mypy sees here that an op answers what each room asks."""
+        _by_language: cutegen.language.asked.Op = op
+        _by_reference: cutegen.reference.asked.Op = op
+        _by_analysis: cutegen.analysis.asked.Op = op
+        _by_codegen: cutegen.codegen.asked.Op = op
+        _by_verification: cutegen.verification.asked.Op = op
+        _by_measuring: cutegen.measuring.asked.Op = op

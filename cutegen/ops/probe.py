@@ -17,9 +17,9 @@ from cutegen.ops.op import Op
 if TYPE_CHECKING:
     import torch
 
-    from cutegen.codegen.expected import Expected
+    from cutegen.codegen.expectation import Expected
     from cutegen.codegen.reference import Reference
-    from cutegen.measuring.peers import Peer
+    from cutegen.measuring.peer import Peer
     from cutegen.planning.plan import Plan
     from cutegen.reference.rounding import Bounded
 

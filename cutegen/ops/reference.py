@@ -14,12 +14,13 @@ from cutegen.expressions.annotating import annotate
 from cutegen.expressions.parsing import Coord, Expr, Local, Name, Reduce, Typed, coords, walk
 from cutegen.expressions.places import ONE
 from cutegen.language.model import KernelSpec, Tensor
+from cutegen.reference.asked import family_of
 
 
 def meant(spec: KernelSpec) -> tuple[Typed, ...]:
     """The statements in the types that the language gives them, whatever a kernel computes them in."""
     types = {t.name: t.dtype for t in spec.tensors} | {s.name: s.dtype for s in spec.scalars}
-    return annotate(spec.compute, types, spec.family.accumulator(spec), narrowed=False)
+    return annotate(spec.compute, types, family_of(spec).accumulator(spec), narrowed=False)
 
 
 def reference_of(

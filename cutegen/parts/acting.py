@@ -8,7 +8,7 @@ from functools import lru_cache
 from types import CodeType, SimpleNamespace
 from typing import Any
 
-from cutegen.parts.acts import Agent, Cell
+from cutegen.parts.acts import Agent
 
 _WARP = 32
 
@@ -57,7 +57,6 @@ class Acting:
     geometry: Geometry
     variables: dict[str, Any]
     active: tuple[int, ...] = field(default=())
-    ungrouped: list[Cell] = field(default_factory=list)  # that stores read, of which no group has been made yet
 
     def __post_init__(self) -> None:
         self.active = self.active or tuple(range(len(self.threads)))

@@ -117,20 +117,18 @@ class Store(Statement):
     target: str
     cell: str
 
-    def acts(self, at: Acting) -> Iterator[Act]:
-        at.ungrouped.append(Cell(at.agent.block, self.tensor, (int(at.value(self.cell)),)))
-        return iter(())
-
 
 @dataclass(frozen=True)
 class CommitStores(Statement):
-    """Makes a group of the stores since the last one."""
+    """Makes a group of the stores of buffers since the last one. `reads` names these buffers, `cell` is their place."""
 
     template = "commit_stores"
+    reads: tuple[str, ...]
+    cell: str
 
     def acts(self, at: Acting) -> Iterator[Act]:
-        yield acts.Store(tuple(at.ungrouped))
-        at.ungrouped.clear()
+        place = (int(at.value(self.cell)),)
+        yield acts.Store(tuple(Cell(at.agent.block, name, place) for name in self.reads))
 
 
 @dataclass(frozen=True)

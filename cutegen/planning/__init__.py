@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from cutegen.language.cases import Cases
 from cutegen.language.model import KernelSpec
+from cutegen.planning.asked import family_of
 from cutegen.planning.plan import Plan
 from cutegen.planning.report import Report
 from cutegen.planning.targets import infer_targets
@@ -21,15 +22,15 @@ def resolve(spec: KernelSpec, report: Report) -> KernelSpec:
     It is idempotent: the result, written out and read again, resolves to itself. What `tune` has values for is one
     schedule, and stays one.
     """
-    cases = () if spec.tune else spec.family.cases(infer_targets(spec, Report(spec.source)))
+    cases = () if spec.tune else family_of(spec).cases(infer_targets(spec, Report(spec.source)))
     if cases:
         family_of_cases()
         spec = replace(spec, schedule=Cases(cases))
         report.infer("how long rows are decides", "schedule")
-    return spec.family.resolve(spec, report)
+    return family_of(spec).resolve(spec, report)
 
 
 def make_plan(spec: KernelSpec) -> Plan:
     """The plan of a resolved spec that passed its checks."""
-    plan: Plan = spec.family.plan(spec)
+    plan: Plan = family_of(spec).plan(spec)
     return plan

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from cutegen.expressions.annotating import annotate
 from cutegen.expressions.parsing import Cast, Expr, Local, Name, Place, Typed, walk
 from cutegen.language.model import KernelSpec
+from cutegen.planning.asked import family_of
 
 
 def f8_conversion(spec: KernelSpec) -> tuple[str, int, Place] | None:
@@ -14,7 +15,7 @@ def f8_conversion(spec: KernelSpec) -> tuple[str, int, Place] | None:
     there. None where there is none, as where such floats are only moved.
     """
     types = {t.name: t.dtype for t in spec.tensors} | {s.name: s.dtype for s in spec.scalars}
-    for number, typed in enumerate(annotate(spec.compute, types, spec.family.accumulator(spec))):
+    for number, typed in enumerate(annotate(spec.compute, types, family_of(spec).accumulator(spec))):
         for node in walk(typed.value if typed.stored is None else typed.stored):
             if isinstance(node, Cast) and node.dtype and node.x.dtype and (node.dtype.is_f8 or node.x.dtype.is_f8):
                 return f"{node.x.dtype.value} to {node.dtype.value}", number, node.place

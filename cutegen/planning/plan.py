@@ -8,6 +8,7 @@ from functools import cached_property
 
 from cutegen.expressions.tree import Typed
 from cutegen.language.model import KernelSpec
+from cutegen.planning.asked import family_of
 from cutegen.planning.gradients import Gradient
 
 
@@ -33,7 +34,7 @@ class Plan:
     @cached_property
     def ways(self) -> tuple[Plan, ...]:
         """The ways in which the kernel runs, as `Family.variants` has them."""
-        return self.spec.family.variants(self)
+        return family_of(self.spec).variants(self)
 
     def threads_on(self, target: str) -> int:
         """Threads of a block on a target: the most that one of its kernels has."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from cutegen.measuring.asked import op_of
 from cutegen.measuring.limits import products_us
 from cutegen.measuring.model import Measured, time_text
 from cutegen.measuring.receipt import Receipt
@@ -53,7 +54,7 @@ def put_into(document: str, table: str) -> str:
 def _row(unit: Unit, receipt: Receipt, measured: Measured) -> list[str]:
     """The cells of one kernel at one shape."""
     sizes = ", ".join(f"{mode} {size}" for mode, size in measured.shape.items())
-    operations = unit.module.spec.operation.rate == "TFLOP/s"
+    operations = op_of(unit.module.spec).rate == "TFLOP/s"
     limit = _of_limit(unit, receipt, measured)
     return [
         receipt.kernel,

@@ -28,6 +28,7 @@ from cutegen.reference import (
     torch_functions,
     whole_numbers,
 )
+from cutegen.reference.asked import family_of, op_of
 from cutegen.reference.casting import cast
 from cutegen.reference.in_parts import parts
 from cutegen.reference.placing import exactly, placed, widened
@@ -101,7 +102,7 @@ def statements(spec: KernelSpec) -> tuple[ex.Typed, ...]:
     found = next((known for one, known in _last if one is spec), None)
     if found is None:
         types = {t.name: t.dtype for t in spec.tensors} | {s.name: s.dtype for s in spec.scalars}
-        found = annotate(spec.compute, types, spec.family.accumulator(spec), narrowed=False)
+        found = annotate(spec.compute, types, family_of(spec).accumulator(spec), narrowed=False)
         _last.append((spec, found))
     return found
 
@@ -154,7 +155,7 @@ class Evaluator:
             for mode, size in zip(shape, values.shape, strict=True):
                 if self.mode_sizes.setdefault(mode, size) != size:
                     raise ValueError(f"{name}: mode {mode} is {size} here and {self.mode_sizes[mode]} elsewhere")
-        self.mode_sizes = {**spec.static, **self.mode_sizes, **spec.operation.sizes(spec)}
+        self.mode_sizes = {**spec.static, **self.mode_sizes, **op_of(spec).sizes(spec)}
 
     def part(self, mode: str, some: range) -> Evaluator:
         """The one for some coordinates of a mode only."""
@@ -357,7 +358,7 @@ class Evaluator:
         if name in self.scalars:
             return self.number(self.scalars[name], next(s.dtype for s in self.spec.scalars if s.name == name))
         tensor = self.spec.tensor(name)
-        return self.spec.operation.elements(self.spec, tensor, widened(self.tensors[name], tensor.dtype))
+        return op_of(self.spec).elements(self.spec, tensor, widened(self.tensors[name], tensor.dtype))
 
     def _coordinates(self, mode: str, dtype: Dtype) -> Bounded:
         """The coordinates along a mode of the output: 0, 1, 2, ..., or those that there are."""

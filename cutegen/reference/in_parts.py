@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from math import prod
 
 from cutegen.language.model import KernelSpec
+from cutegen.reference.asked import op_of
 
 ELEMENTS = 1 << 16
 """Of a part, about; of fewer, what each operation takes besides its elements would count."""
@@ -21,7 +22,7 @@ def parts(spec: KernelSpec, sizes: Mapping[str, int]) -> tuple[str, list[range]]
 
     It is the first one of all that are computed apart that there are many of, so that parts have long rows.
     """
-    lead, apart = spec.lead.shape, spec.operation.apart(spec)
+    lead, apart = spec.lead.shape, op_of(spec).apart(spec)
     whole = prod(sizes.get(mode, 1) for mode in lead)
     wanted = whole // ELEMENTS
     free = [mode for mode in lead if mode in apart and sizes.get(mode, 1) > 1]

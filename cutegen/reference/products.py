@@ -9,6 +9,7 @@ from cutegen.dtypes import Dtype
 from cutegen.expressions.tree import MatMul
 from cutegen.language.model import KernelSpec
 from cutegen.reference import factors, fused_sums
+from cutegen.reference.asked import family_of
 from cutegen.reference.masks import every, some
 from cutegen.reference.placing import letters, placed, widened
 from cutegen.reference.rounding import PRECISION, Bounded, half_subnormal, overflow, settle, settle_integer, unit
@@ -60,8 +61,8 @@ def matmul(node: MatMul, dtype: Dtype, call: Call) -> Bounded:
     finite_a, finite_b = (x.detach().masked_fill(~x.isfinite(), 0.0) for x in (a, b))
     magnitude = product(finite_a.abs(), finite_b.abs())
     whole = every(finite_a == finite_a.floor()) and every(finite_b == finite_b.floor())
-    cut = factors.cut(finite_a, finite_b, call.spec.family.factor_bits(call.spec), product)
-    orders = call.spec.family.sum_orders(call.spec)
+    cut = factors.cut(finite_a, finite_b, family_of(call.spec).factor_bits(call.spec), product)
+    orders = family_of(call.spec).sum_orders(call.spec)
     bits = min((order.fused.bits for order in orders), default=PRECISION[dtype])
     exact = whole & (magnitude <= 2.0**bits) & (cut == 0)
     rounds = gamma(terms + 1, dtype)

@@ -15,6 +15,7 @@ from cutegen.errors import CutegenError
 from cutegen.exits import FINDINGS
 from cutegen.language.cases import Cases
 from cutegen.language.diagnostics import Span
+from cutegen.measuring.asked import op_of
 from cutegen.measuring.shapes import parse_sizes, shapes_of
 from cutegen.project.selection import SpecFile
 from cutegen.project.sources import Unit
@@ -139,7 +140,7 @@ def prepare(units: Sequence[Unit], only: str | None, sizes: Sequence[str], optio
     if len({_document(unit) for unit in chosen}) > 1:
         help = "name a kernel of the one to tune with --only"
         raise NoTuning(f"{source.shown} holds {len(documents)} documents, each with a schedule of its own", help)
-    if (op := chosen[0].module.spec.operation).unmeasured is not None:
+    if (op := op_of(chosen[0].module.spec)).unmeasured is not None:
         raise NoTuning(f"{chosen[0].kernel} is a {op.name}: there is no other way to do what it does")
     if isinstance(chosen[0].module.spec.schedule, Cases):
         raise NoTuning(

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from cutegen.family import AnyFamily
 from cutegen.layouts import LayoutSyntaxError, parse_layout
+from cutegen.tuning.asked import Family
+from cutegen.tuning.choice import Choice, Steps
 from cutegen.tuning.editing import same_value
-
-Steps = tuple[str, ...]  # a path below `schedule`: ("mma", "thread_layout")
-Choice = Mapping[Steps, Any]  # values by path; None leaves the field to planning
 
 
 def leaves(schedule: Mapping[str, Any], above: Steps = ()) -> Iterator[tuple[Steps, Any]]:
@@ -23,7 +21,7 @@ def leaves(schedule: Mapping[str, Any], above: Steps = ()) -> Iterator[tuple[Ste
 
 
 def changed(
-    schedule: Mapping[str, Any], choice: Choice, family: AnyFamily, output: str, kept: Collection[Steps] = ()
+    schedule: Mapping[str, Any], choice: Choice, family: Family, output: str, kept: Collection[Steps] = ()
 ) -> dict[str, Any]:
     """The schedule with a choice made.
 
@@ -54,7 +52,7 @@ def changed(
     return _nested({leaf: after[leaf] for leaf in [*before, *after] if leaf in after})
 
 
-def dependents(family: AnyFamily, leaf: Steps, output: str) -> Iterator[Steps]:
+def dependents(family: Family, leaf: Steps, output: str) -> Iterator[Steps]:
     """Patterns of the paths of the fields that planning infers from the field at `leaf`."""
     for inferred, fields in family.inferred_from().items():
         for field in fields:

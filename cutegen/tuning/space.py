@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from cutegen.family import AnyFamily
+from cutegen import registry
 from cutegen.language.model import KernelSpec
-from cutegen.registry import family_of
-from cutegen.tuning.schedules import Choice, Steps, changed
+from cutegen.tuning.asked import Family, family_of
+from cutegen.tuning.choice import Choice, Steps
+from cutegen.tuning.schedules import changed
 
 MOST = 4096  # combinations that are looked at; of more, a sample
 
@@ -32,7 +33,7 @@ class Space:
     changes to the best candidates.
     """
 
-    family: AnyFamily
+    family: Family
     output: str
     schedule: Mapping[str, Any]
     axes: tuple[Axis, ...]
@@ -68,8 +69,8 @@ def make_space(raw: Mapping[str, Any], specs: tuple[KernelSpec, ...]) -> Space:
         lists = zip(named, tune.items(), strict=True)
         axes = [Axis(name, tuple({path: value} for value in values)) for path, (name, values) in lists]
     else:
-        axes = [Axis(name, tuple(choices)) for name, choices in first.family.axes(specs)]
-    return Space(first.family, first.output.name, schedule, tuple(axes), named)
+        axes = [Axis(name, tuple(choices)) for name, choices in family_of(first).axes(specs)]
+    return Space(family_of(first), first.output.name, schedule, tuple(axes), named)
 
 
 def _named(schedule: Mapping[str, Any], spec: KernelSpec) -> Mapping[str, Any]:
@@ -77,9 +78,9 @@ def _named(schedule: Mapping[str, Any], spec: KernelSpec) -> Mapping[str, Any]:
     first family needs none, as what is given to it no other takes.
     """
     mma = schedule.get("mma", {})
-    if "atom" in mma or spec.family is family_of(spec.op, {}):
+    if "atom" in mma or family_of(spec) is registry.family_of(spec.op, {}):
         return schedule
-    return {**schedule, "mma": {"atom": spec.family.atoms[0], **mma}} if spec.family.atoms else schedule
+    return {**schedule, "mma": {"atom": family_of(spec).atoms[0], **mma}} if family_of(spec).atoms else schedule
 
 
 def neighbours(space: Space, schedule: Mapping[str, Any], spec: KernelSpec) -> Iterator[dict[str, Any]]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from cutegen.planning.plan import Plan
+from cutegen.verification.asked import op_of
 from cutegen.verification.cases import Case, derive_cases
 from cutegen.verification.orders import cases_for_orders
 from cutegen.verification.report import CaseReport, Reason
@@ -76,7 +77,7 @@ def _too_large(plan: Plan, case: Case, limit: int | None) -> str:
     largest = max(math.prod(case.sizes[m] for m in t.shape) for t in plan.spec.tensors)
     if largest > limit:
         return f"{largest} elements in a tensor; at most {limit} are run here"
-    work = plan.spec.operation.multiply_adds(plan.spec, case.sizes)
+    work = op_of(plan.spec).multiply_adds(plan.spec, case.sizes)
     if work > 64 * limit:
         return f"{work} multiply-adds; at most {64 * limit} are run here"
     return ""

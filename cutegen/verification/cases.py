@@ -12,8 +12,10 @@ from types import MappingProxyType
 
 from cutegen.language.model import KernelSpec, Tensor
 from cutegen.planning.plan import Plan
+from cutegen.verification.asked import family_of
 from cutegen.verification.forms import firsts_of_form
-from cutegen.verification.wishes import Data, Layout, Wish, allowed, between, derived, tiles_of
+from cutegen.verification.wish import Data, Layout, Wish
+from cutegen.verification.wishes import allowed, between, derived, tiles_of
 
 NO_UNITS: Mapping[str, int] = MappingProxyType({})
 WELL_ALIGNED = 256  # bytes: of a base address that is not at its least alignment
@@ -112,7 +114,7 @@ def derive_cases(plan: Plan) -> tuple[Case, ...]:
         ways = kernel.ways
         for number, way in enumerate(ways):
             tiles = tiles_of(way)
-            own = way.spec.family.wishes(way, tiles)
+            own = family_of(way.spec).wishes(way, tiles)
             for wish in derived(way, tiles) if own is None else own:
                 wanted = (place in general or not wish.once) and (place in firsts or not wish.form)
                 if wanted and (number == 0 or wish.every_way):
@@ -136,7 +138,7 @@ def _general(kernels: Sequence[Plan]) -> set[int]:
 
 
 def _family(kernel: Plan) -> str:
-    return type(kernel.spec.family).__name__
+    return type(family_of(kernel.spec)).__name__
 
 
 def _different(cases: Iterable[Case]) -> Iterator[Case]:
@@ -205,7 +207,7 @@ def _just_beyond(plan: Plan, usual: Plan, seed: int) -> Iterator[Case]:
         beyond = spec.sizes_of(mode)[1] // step * step + step
         least = {m: kernel.static.get(m, between(kernel, m, 1)) for m in kernel.modes}
         sizes = {**least, mode: beyond}
-        if kernel.takes(sizes) and kernel.family.accepted(kernel, dict(sizes)) == sizes:
+        if kernel.takes(sizes) and family_of(kernel).accepted(kernel, dict(sizes)) == sizes:
             why = "the least that the case is not for"
             yield Case(f"{mode} beyond {usual.case}", why, sizes, "padded", seed=seed, aligned=aligned)
 

@@ -8,6 +8,7 @@ from math import prod
 
 from cutegen.expressions.tree import Call, walk
 from cutegen.planning.plan import Plan
+from cutegen.verification.asked import family_of, op_of
 
 LARGEST_TENSOR = 10 << 20
 """Elements of the largest tensor that the emulator takes."""
@@ -27,20 +28,20 @@ def seconds(plan: Plan, sizes: Mapping[str, int]) -> float:
     """
     spec = plan.spec
     elements = [prod(sizes[mode] for mode in tensor.shape) for tensor in spec.tensors]
-    largest = spec.family.largest(plan)
+    largest = family_of(spec).largest(plan)
     if max(elements) > LARGEST_TENSOR or any(sizes[mode] > most for mode, most in largest.items()):
         return math.inf
     nodes = [node for statement in spec.compute.statements for node in walk(statement.value)]
     calls = sum(isinstance(node, Call) and node.function != "where" for node in nodes)
-    covered = spec.family.reached(plan, sizes)
-    deep = {m: -(-sizes[m] // covered[m]) * covered[m] for m in spec.operation.contracted(spec) if covered[m]}
-    blocks = spec.family.blocks(plan, sizes)
+    covered = family_of(spec).reached(plan, sizes)
+    deep = {m: -(-sizes[m] // covered[m]) * covered[m] for m in op_of(spec).contracted(spec) if covered[m]}
+    blocks = family_of(spec).blocks(plan, sizes)
     one = _MULTIPLY_ADD if blocks * plan.threads > _LANES else 3 * _MULTIPLY_ADD
-    block = _THREAD * plan.threads + one * spec.operation.multiply_adds(spec, {**covered, **deep})
+    block = _THREAD * plan.threads + one * op_of(spec).multiply_adds(spec, {**covered, **deep})
     value = _INSTRUCTION * (len(spec.tensors) + len(nodes) / 2 + _CALL * calls)
     block += value * prod(covered[mode] for mode in spec.lead.shape)
     results = prod(sizes[mode] for mode in spec.lead.shape)
     turns = prod(max(1, covered[mode] // plan.tile[mode]) for mode in spec.lead.shape if mode in plan.tile)
-    beside = _BESIDE * spec.family.threads_beside(plan, sizes)
-    beside += spec.family.value_seconds(plan, sizes)
+    beside = _BESIDE * family_of(spec).threads_beside(plan, sizes)
+    beside += family_of(spec).value_seconds(plan, sizes)
     return _ELEMENT * sum(elements) + _NODE * results * len(nodes) + block * blocks + _TURN * turns + beside

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from cutegen.dtypes import Dtype
 from cutegen.language.model import Tensor
-from cutegen.verification.wishes import Data
+from cutegen.verification.wish import Data
 
 if TYPE_CHECKING:
     import torch

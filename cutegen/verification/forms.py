@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cutegen.planning.plan import Plan
+from cutegen.verification.asked import family_of
 
 
 def firsts_of_form(kernels: Sequence[Plan]) -> frozenset[int]:
     """The places of the kernels that no kernel before them is like but for numbers, as `Family.form` has it."""
-    forms = [kernel.spec.family.form(kernel) for kernel in kernels]
+    forms = [family_of(kernel.spec).form(kernel) for kernel in kernels]
     return frozenset(i for i, form in enumerate(forms) if form is None or form not in forms[:i])

@@ -12,6 +12,7 @@ from cutegen.planning.plan import Plan
 from cutegen.reference.bounds import Expected, evaluate
 from cutegen.reference.masks import some
 from cutegen.verification.agenda import Agenda
+from cutegen.verification.asked import family_of
 from cutegen.verification.cases import Case
 from cutegen.verification.scalars import scalar_values
 from cutegen.verification.tensors import Guarded, digest, make_tensors
@@ -104,7 +105,7 @@ def _additions(plan: Plan, sizes: Mapping[str, int], modes: Sequence[str]) -> in
     most = 0
     for kernel in plan.kernels:
         for way in kernel.ways:
-            family, own = way.spec.family, dict(sizes)
+            family, own = family_of(way.spec), dict(sizes)
             if kernel is not plan and not kernel.spec.takes(own) or family.accepted(way.spec, own) != own:
                 continue
             found = family.additions(way, sizes, modes)

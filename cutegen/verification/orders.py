@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from math import prod
 
 from cutegen.planning.plan import Plan
+from cutegen.verification.asked import family_of, op_of
 from cutegen.verification.cases import Case
 from cutegen.verification.forms import firsts_of_form
 
@@ -30,8 +31,8 @@ def case_for_orders(plan: Plan, cases: Sequence[Case]) -> Case | None:
     by side along the most modes of the output; then of more tiles of k than stages, so that every stage is used again;
     then of the least work; then the first.
     """
-    spec, family = plan.spec, plan.spec.family
-    one_block, contracted = family.covered(plan), spec.operation.contracted(spec)
+    spec, family = plan.spec, family_of(plan.spec)
+    one_block, contracted = family.covered(plan), op_of(spec).contracted(spec)
 
     def rank(case: Case) -> tuple[bool, bool, int, bool, int]:
         along = sum(case.sizes[mode] > one_block[mode] for mode in spec.lead.shape)

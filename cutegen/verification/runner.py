@@ -14,6 +14,7 @@ from cutegen.errors import plain
 from cutegen.language.model import KernelSpec
 from cutegen.planning.plan import Plan
 from cutegen.reference.bounds import Expected
+from cutegen.verification.asked import family_of
 from cutegen.verification.cases import Case
 from cutegen.verification.compare import Comparison, compare, together
 from cutegen.verification.executor import CannotRun, Executor, Ran
@@ -22,7 +23,7 @@ from cutegen.verification.lacking import NoMemory, raise_no_memory
 from cutegen.verification.report import CaseReport, Status
 from cutegen.verification.returned import WrongReturn
 from cutegen.verification.tensors import Guarded, digest, poisons
-from cutegen.verification.wishes import Data
+from cutegen.verification.wish import Data
 
 if TYPE_CHECKING:
     import torch
@@ -123,7 +124,7 @@ def _run(
 
 def _bytes(plan: Plan, case: Case, tensors: Sequence[Guarded]) -> int:
     """The memory of a call: of its tensors and of its workspaces."""
-    return sum(t.buffer.nbytes for t in tensors) + sum(s.bytes(case.sizes) for s in plan.spec.family.scratch(plan))
+    return sum(t.buffer.nbytes for t in tensors) + sum(s.bytes(case.sizes) for s in family_of(plan.spec).scratch(plan))
 
 
 def _judge_output(spec: KernelSpec, output: Guarded, expected: Expected, data: Data) -> tuple[Comparison, str]:

@@ -19,11 +19,12 @@ from cutegen.expressions.places import modes_compared
 from cutegen.expressions.tree import MatMul, walk
 from cutegen.language.model import KernelSpec, Tensor
 from cutegen.reference.masks import some
+from cutegen.verification.asked import family_of, op_of
 from cutegen.verification.cases import WELL_ALIGNED, Case, align_unit, strides_for
 from cutegen.verification.compare import bits_of
 from cutegen.verification.data import SMALL, data_for, largest_whole
 from cutegen.verification.operands import with_telling_operands
-from cutegen.verification.wishes import Layout
+from cutegen.verification.wish import Layout
 
 if TYPE_CHECKING:
     import torch
@@ -131,7 +132,7 @@ def poisons(spec: KernelSpec) -> int:
 
 def make_tensors(spec: KernelSpec, case: Case, device: str, run: int = 0) -> tuple[Guarded, ...]:
     """A guarded tensor for each of the spec's, in order. The data depend on the case only; the poison also on `run`."""
-    summed = spec.operation.summed(spec)
+    summed = op_of(spec).summed(spec)
     made = []
     for index, tensor in enumerate(spec.tensors):
         least = max(tensor.align or 1, tensor.dtype.bytes)
@@ -175,16 +176,16 @@ def largest_factor(spec: KernelSpec, tensor: Tensor, sizes: Mapping[str, int]) -
     import torch
 
     products = [node for value in spec.compute.values for node in walk(value) if isinstance(node, MatMul)]
-    along = [mode for mode in spec.operation.contracted(spec) if mode in tensor.shape]
+    along = [mode for mode in op_of(spec).contracted(spec) if mode in tensor.shape]
     if not along or not any(tensor.name in (node.a, node.b) for node in products):
         return SMALL
     factors = [spec.tensor(name) for node in products for name in (node.a, node.b)]
     if not all(factor.dtype.is_float for factor in factors):
         return SMALL
-    bits = min([_BITS, *(order.fused.bits for order in spec.family.sum_orders(spec))])
+    bits = min([_BITS, *(order.fused.bits for order in family_of(spec).sum_orders(spec))])
     terms = math.prod(sizes[mode] for mode in along)
     most = min(largest_whole(factor.dtype, terms, bits) for factor in factors)
-    most = min(most, 1 << (spec.family.factor_bits(spec) or _BITS))
+    most = min(most, 1 << (family_of(spec).factor_bits(spec) or _BITS))
     # Sums of random signs are about as far from 0 as the root of the number of terms; five times that is seldom
     narrow = [torch.finfo(getattr(torch, out.dtype.torch)).max for out in spec.outputs if out.dtype.is_float]
     room = min([2.0**_BITS, *narrow])

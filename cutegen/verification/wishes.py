@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Literal
 
 from cutegen.dtypes import Dtype
 from cutegen.language.model import KernelSpec
 from cutegen.planning.plan import Plan
+from cutegen.verification.asked import family_of, op_of
 from cutegen.verification.costs import seconds
-from cutegen.verification.scalars import Values, telling_scalars
-
-Layout = Literal["compact", "padded", "offset"]
-Data = Literal["random", "integers", "special", "rows", "magnitudes"]
-
+from cutegen.verification.telling_scalars import telling_scalars
+from cutegen.verification.wish import Data, Layout, Wish
 
 ROUNDS = 3
 """How often whatever a block carries from round to round goes round, and then once more in part: a stage, a phase, a
@@ -27,26 +23,6 @@ _LONG = 17  # tiles of a sum
 _DEEP = 140  # tiles of what is summed, all of which are there
 BANDS = {19: 0.1, 11: _NEEDED}
 """Tiles along a mode, 3 more than whole bands of 4, 8 and 16, with the seconds that they may take."""
-
-
-@dataclass(frozen=True)
-class Wish:
-    """A case before its sizes are brought to allowed ones. Modes that `wanted` leaves out get the tile's size.
-
-    `scalars` has values of some scalars by name; the others follow from the case. The rest is as for `Case`.
-    """
-
-    name: str
-    why: str
-    wanted: Mapping[str, int] = field(default_factory=dict)
-    layout: Layout = "compact"
-    data: Data = "random"
-    exactly: bool = False  # the spec's own sizes are taken as they are
-    scalars: Values = field(default_factory=dict)
-    every_way: bool = False  # of running, of a kernel that has several, and not the first alone
-    blocks: int | None = None  # of a persistent kernel, instead of its own number
-    once: bool = False  # for the general kernels of a module only: it tests the statements, which all kernels share
-    form: bool = False  # for the first of a module's kernels that differ in numbers alone: it tests what they share
 
 
 def allowed(spec: KernelSpec, tiles: Mapping[str, int], wish: Wish) -> Iterator[dict[str, int]]:
@@ -68,7 +44,7 @@ def allowed(spec: KernelSpec, tiles: Mapping[str, int], wish: Wish) -> Iterator[
         if any(wish.wanted.get(mode) == 0 and spec.sizes_of(mode)[0] for mode in spec.modes):
             continue
         sizes = {mode: between(spec, mode, size) for mode, size in sizes.items()}
-        fitting = spec.family.accepted(spec, sizes)
+        fitting = family_of(spec).accepted(spec, sizes)
         if fitting is not None:
             yield fitting
 
@@ -85,7 +61,7 @@ def tiles_of(plan: Plan) -> dict[str, int]:
     Where all sizes are larger it is as many tiles as the least of them takes.
     """
     spec, found = plan.spec, {}
-    for mode, size in spec.family.covered(plan).items():
+    for mode, size in family_of(spec).covered(plan).items():
         low = spec.sizes_of(mode)[0]
         found[mode] = spec.static.get(mode, between(spec, mode, max(1, -(-low // size)) * size))
     return found
@@ -96,7 +72,7 @@ def derived(plan: Plan, tile: Mapping[str, int]) -> Iterator[Wish]:
 
     `tile` is what a block covers; of a fixed mode that is all of it.
     """
-    spec, op = plan.spec, plan.spec.operation
+    spec, op = plan.spec, op_of(plan.spec)
     free = [m for m in spec.modes if m not in spec.static]
     inner = op.contracted(spec)
     outer = [m for m in free if m not in inner]
@@ -127,7 +103,7 @@ def derived(plan: Plan, tile: Mapping[str, int]) -> Iterator[Wish]:
     yield Wish("small primes", "less than a tile in every mode", below)
     several = {m: tile[m] * 3 for m in outer} | {m: tile[m] * 2 for m in inner if m in free}
     yield Wish("several tiles", "whole tiles, several in every mode", several)
-    yield from spec.family.more_wishes(plan, tile)
+    yield from family_of(spec).more_wishes(plan, tile)
     ragged = {m: size + max(1, tile[m] // 2 - 1) for m, size in several.items()}
     why = "several tiles and a part of one in every mode"
     yield Wish("several and a residue", why, ragged, data="integers", form=True)
@@ -156,11 +132,11 @@ def _many_tiles(plan: Plan, tile: Mapping[str, int]) -> Iterator[Wish]:
     """
     spec = plan.spec
     free = [m for m in spec.modes if m not in spec.static]
-    summed = [m for m in spec.operation.contracted(spec) if m in free]
+    summed = [m for m in op_of(spec).contracted(spec) if m in free]
     outer = [m for m in free if m not in summed]
-    may_be_empty = spec.operation.modes_that_may_be_empty(spec.compute, {t.name: t for t in spec.tensors})
+    may_be_empty = op_of(spec).modes_that_may_be_empty(spec.compute, {t.name: t for t in spec.tensors})
     # of which one that is empty may not leave the grid without blocks
-    empty = [m for m in may_be_empty if spec.family.blocks(plan, {**tile, m: 0})]
+    empty = [m for m in may_be_empty if family_of(spec).blocks(plan, {**tile, m: 0})]
     little = {**dict.fromkeys(outer, 1), **{m: max(1, tile[m] // 2 + 1) for m in summed}}
 
     def blocks(mode: str, bits: int) -> Wish:
@@ -179,7 +155,7 @@ def _many_tiles(plan: Plan, tile: Mapping[str, int]) -> Iterator[Wish]:
         sizes = next(allowed(spec, tile, wish), None)
         return math.inf if sizes is None else seconds(plan, sizes)
 
-    for one in outer if len(outer) > 1 and spec.family.band(plan) is None else ():
+    for one in outer if len(outer) > 1 and family_of(spec).band(plan) is None else ():
         bands = ((banded(one, count), most) for count, most in BANDS.items())
         yield from [wish for wish, most in bands if takes(wish) <= most][:1]
     for mode in outer:
@@ -210,7 +186,7 @@ def _special(plan: Plan, primes: Mapping[str, int], below: Mapping[str, int]) ->
 def _contraction(plan: Plan, tile: Mapping[str, int], inner: Iterable[str], outer: Iterable[str]) -> Iterator[Wish]:
     """Cases about the number of k tiles; the other modes are part of a tile, to keep predicates at work."""
     spec, stages = plan.spec, plan.stages
-    may_be_empty = spec.operation.modes_that_may_be_empty(spec.compute, {t.name: t for t in spec.tensors})
+    may_be_empty = op_of(spec).modes_that_may_be_empty(spec.compute, {t.name: t for t in spec.tensors})
     part = {m: max(1, tile[m] // 2 + 1) for m in outer}
     for mode in inner:
         k = tile[mode]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from cutegen import pytest_plugin
 
 pytest.importorskip("cutlass")
 pytest_plugins = ["pytester"]
@@ -66,3 +69,8 @@ def test_it_is_light() -> None:
     """pytest imports it before any test, whatever project it is in."""
     code = "import cutegen.pytest_plugin, sys; assert not {'torch', 'cutlass', 'numpy', 'click'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_the_faults_whose_traces_are_shortened_are_there() -> None:
+    for module, name in pytest_plugin._FAULTS:
+        assert issubclass(getattr(importlib.import_module(module), name), Exception)

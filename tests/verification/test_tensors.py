@@ -19,7 +19,7 @@ from cutegen.verification.compare import bits_of
 from cutegen.verification.data import KINDS_OF_ROWS
 from cutegen.verification.scalars import scalar_values
 from cutegen.verification.tensors import Guarded, compared_with, data_for, make_tensors, poisons
-from cutegen.verification.wishes import Data
+from cutegen.verification.wish import Data
 
 SIZES = {"M": 5, "N": 7}
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
-from cutegen.analysis.accesses import Access, fixed_sizes, strides_of
+from cutegen.analysis.access import Access
+from cutegen.analysis.accesses import fixed_sizes, strides_of
 from cutegen.families.common.pointwise import Operand
 from cutegen.families.elementwise.partitions import thread_values
 from cutegen.families.elementwise.plan import ElementwisePlan

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from tensor_layouts import Layout
 
-    from cutegen.analysis.accesses import Access
+    from cutegen.analysis.access import Access
     from cutegen.analysis.claims import Claim
     from cutegen.codegen.parts import KernelParts
     from cutegen.drawing.model import Figure
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from cutegen.language.model import Tensor
     from cutegen.lint.rule import PerformanceRule, Rule
     from cutegen.planning.report import Report
-    from cutegen.tuning.schedules import Choice
+    from cutegen.tuning.choice import Choice
 
 
 class ElementwiseFamily(Family[ElementwiseSchedule, ElementwisePlan]):

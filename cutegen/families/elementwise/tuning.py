@@ -15,7 +15,7 @@ from cutegen.families.elementwise.tiles import vector_of, widest_tensor, widest_
 from cutegen.layouts import format_layout
 
 if TYPE_CHECKING:
-    from cutegen.tuning.schedules import Choice
+    from cutegen.tuning.choice import Choice
 
 BLOCK_THREADS = (64, 128, 256, 512)
 ALONG = (8, 16, 32, 64, 128, 256)  # threads along the contiguous mode

@@ -8,8 +8,9 @@ from typing import Literal
 from tensor_layouts import Layout, compose
 
 from cutegen import layouts
-from cutegen.analysis.accesses import Access, fixed_sizes, strides_of
-from cutegen.analysis.proof import Buffer, Scratch
+from cutegen.analysis.access import Access
+from cutegen.analysis.accesses import fixed_sizes, strides_of
+from cutegen.analysis.buffers import Buffer, Scratch
 from cutegen.atoms.targets import MAX_VECTOR_BITS
 from cutegen.families.common.pointwise import Operand
 from cutegen.families.gemm_multistage.partitions import (

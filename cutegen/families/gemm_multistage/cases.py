@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from cutegen.families.gemm_multistage.plan import MultistagePlan
-from cutegen.verification.wishes import Wish
+from cutegen.verification.wish import Wish
 
 
 def more_wishes(plan: MultistagePlan, tiles: Mapping[str, int]) -> Iterator[Wish]:

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
     from tensor_layouts import Layout
 
-    from cutegen.analysis.accesses import Access
+    from cutegen.analysis.access import Access
+    from cutegen.analysis.buffers import Buffer, Scratch
     from cutegen.analysis.claims import Claim
-    from cutegen.analysis.proof import Buffer, Scratch
     from cutegen.codegen.parts import KernelParts
     from cutegen.drawing.model import Figure
     from cutegen.dtypes import Dtype
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from cutegen.language.model import Tensor
     from cutegen.lint.rule import NoteRule, PerformanceRule, Rule
     from cutegen.planning.report import Report
-    from cutegen.tuning.schedules import Choice
-    from cutegen.verification.wishes import Wish
+    from cutegen.tuning.choice import Choice
+    from cutegen.verification.wish import Wish
 
 
 class GemmMultistageFamily(Family[GemmSchedule, GemmPlan]):

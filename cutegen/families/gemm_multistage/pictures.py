@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from cutegen.analysis.accesses import Access, accesses
+from cutegen.analysis.access import Access
+from cutegen.analysis.accesses import accesses
 from cutegen.analysis.claims import compact
 from cutegen.analysis.words import count
 from cutegen.drawing.colours import thread_colours

@@ -14,7 +14,7 @@ from cutegen.families.gemm_multistage.schedule import Spec
 from cutegen.planning.batches import batch_of
 
 if TYPE_CHECKING:
-    from cutegen.tuning.schedules import Choice
+    from cutegen.tuning.choice import Choice
 
 TILES = (64, 128, 256)  # along m and n
 DEPTHS = (8, 16, 32)  # along k

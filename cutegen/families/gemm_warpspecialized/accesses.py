@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal
 
-from cutegen.analysis.accesses import Access, fixed_sizes, strides_of
-from cutegen.analysis.proof import Buffer
+from cutegen.analysis.access import Access
+from cutegen.analysis.accesses import fixed_sizes, strides_of
+from cutegen.analysis.buffers import Buffer
 from cutegen.atoms.copies import MBARRIER
 from cutegen.families.common.pointwise import Operand
 from cutegen.families.gemm_warpspecialized.plan import Passing, WarpspecializedPlan

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from math import prod
 
-from cutegen.analysis.roofline import Tiles
+from cutegen.analysis.tiles import Tiles
 from cutegen.families.gemm_warpspecialized.plan import WarpspecializedPlan
-from cutegen.verification.wishes import ROUNDS, Wish, derived, longest
+from cutegen.verification.wish import Wish
+from cutegen.verification.wishes import ROUNDS, derived, longest
 
 REPEATED = (
     *("tile", "primes integers", "small primes", "several tiles", "several and a residue"),

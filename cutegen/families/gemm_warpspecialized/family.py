@@ -16,10 +16,10 @@ from cutegen.ops.gemm import GEMM
 if TYPE_CHECKING:
     from importlib.abc import Traversable
 
-    from cutegen.analysis.accesses import Access
+    from cutegen.analysis.access import Access
+    from cutegen.analysis.buffers import Buffer
     from cutegen.analysis.claims import Claim
-    from cutegen.analysis.proof import Buffer
-    from cutegen.analysis.roofline import Tiles
+    from cutegen.analysis.tiles import Tiles
     from cutegen.codegen.parts import KernelParts
     from cutegen.drawing.model import Figure
     from cutegen.expressions.tree import Compute
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from cutegen.language.model import Tensor
     from cutegen.lint.rule import Rule
     from cutegen.planning.report import Report
-    from cutegen.tuning.schedules import Choice
-    from cutegen.verification.wishes import Wish
+    from cutegen.tuning.choice import Choice
+    from cutegen.verification.wish import Wish
 
 
 class GemmWarpspecializedFamily(Family[WarpspecializedSchedule, WarpspecializedPlan]):

@@ -12,7 +12,7 @@ from cutegen.families.gemm_warpspecialized.product import COLUMNS, product_of, s
 from cutegen.families.gemm_warpspecialized.schedule import Spec
 
 if TYPE_CHECKING:
-    from cutegen.tuning.schedules import Choice
+    from cutegen.tuning.choice import Choice
 
 # Tiles along m and n that keep the tensor cores busy, with the warpgroups that have them
 COOPERATIVE = ((128, 256), (256, 128), (256, 192), (128, 192), (128, 128), (64, 256), (64, 128), (64, 64))

@@ -7,7 +7,8 @@ from math import prod
 
 from cutegen import layouts
 from cutegen.algebra.composition import composed_at_run_time
-from cutegen.analysis.accesses import Access, fixed_sizes, strides_of
+from cutegen.analysis.access import Access
+from cutegen.analysis.accesses import fixed_sizes, strides_of
 from cutegen.analysis.claims import Claim
 from cutegen.analysis.words import count
 from cutegen.families.probe.plan import ProbePlan

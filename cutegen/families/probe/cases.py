@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cutegen.verification.wishes import Wish
+from cutegen.verification.wish import Wish
 
 
 def wishes() -> Iterator[Wish]:

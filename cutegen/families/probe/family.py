@@ -11,7 +11,7 @@ from cutegen.family import Family
 from cutegen.ops.probe import PROBE
 
 if TYPE_CHECKING:
-    from cutegen.analysis.accesses import Access
+    from cutegen.analysis.access import Access
     from cutegen.analysis.claims import Claim
     from cutegen.codegen.parts import KernelParts
     from cutegen.drawing.model import Figure
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from cutegen.language.model import Tensor
     from cutegen.lint.rule import Rule
     from cutegen.planning.report import Report
-    from cutegen.verification.wishes import Wish
+    from cutegen.verification.wish import Wish
 
 
 class ProbeFamily(Family[ProbeSchedule, ProbePlan]):

@@ -12,8 +12,9 @@ from cutegen.families.rowwise.flat import flat_sizes, parted, parts_of
 from cutegen.families.rowwise.plan import RowwisePlan
 from cutegen.families.rowwise.rows import counts_of_threads, longest
 from cutegen.verification.data import KINDS_OF_ROWS, MAGNITUDES
-from cutegen.verification.scalars import telling_scalars
-from cutegen.verification.wishes import BANDS, ROUNDS, Data, Wish, between, derived
+from cutegen.verification.telling_scalars import telling_scalars
+from cutegen.verification.wish import Data, Wish
+from cutegen.verification.wishes import BANDS, ROUNDS, between, derived
 
 ROWS = 3 * KINDS_OF_ROWS + 1
 MANY_ELEMENTS, MOST_ELEMENTS = 1 << 18, 5 << 20

@@ -16,9 +16,9 @@ from cutegen.ops.rowwise import ROWWISE
 if TYPE_CHECKING:
     from importlib.abc import Traversable
 
-    from cutegen.analysis.accesses import Access
+    from cutegen.analysis.access import Access
+    from cutegen.analysis.buffers import Buffer, Scratch
     from cutegen.analysis.claims import Claim
-    from cutegen.analysis.proof import Buffer, Scratch
     from cutegen.codegen.parts import KernelParts
     from cutegen.drawing.model import Figure
     from cutegen.expressions.tree import Compute
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from cutegen.language.model import Tensor
     from cutegen.lint.rule import PerformanceRule, Rule
     from cutegen.planning.report import Report
-    from cutegen.tuning.schedules import Choice
-    from cutegen.verification.wishes import Wish
+    from cutegen.tuning.choice import Choice
+    from cutegen.verification.wish import Wish
 
 
 class RowwiseFamily(Family[RowwiseSchedule, RowwisePlan]):

@@ -10,7 +10,7 @@ from cutegen.families.rowwise.rows import has_exponentials_above, has_squares_ar
 from cutegen.families.rowwise.schedule import Spec
 
 if TYPE_CHECKING:
-    from cutegen.tuning.schedules import Choice
+    from cutegen.tuning.choice import Choice
 
 THREADS = (8, 16, 32, 64, 128, 256, 512, 1024)  # that share a row
 BLOCKS = (1, 2, 4, 8, 16)  # that share a row

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from tensor_layouts import compose
 
 from cutegen import layouts
-from cutegen.analysis.accesses import Access, fixed_sizes, strides_of
+from cutegen.analysis.access import Access
+from cutegen.analysis.accesses import fixed_sizes, strides_of
 from cutegen.analysis.claims import Claim, covered_once
 from cutegen.drawing.grids import images
 from cutegen.drawing.kernels import draw_threads

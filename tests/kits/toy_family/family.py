@@ -11,7 +11,7 @@ from toy_family.plan import INFERRED_FROM, FillPlan, plan, resolve
 from toy_family.schedule import FillSchedule, Spec
 
 if TYPE_CHECKING:
-    from cutegen.analysis.accesses import Access
+    from cutegen.analysis.access import Access
     from cutegen.analysis.claims import Claim
     from cutegen.codegen.parts import KernelParts
     from cutegen.drawing.model import Figure
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from cutegen.language.model import Tensor
     from cutegen.lint.rule import PerformanceRule, Rule
     from cutegen.planning.report import Report
-    from cutegen.tuning.schedules import Choice
+    from cutegen.tuning.choice import Choice
 
 
 class FillFamily(Family[FillSchedule, FillPlan]):

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
     from tensor_layouts import Layout
 
-    from cutegen.analysis.accesses import Access
+    from cutegen.analysis.access import Access
+    from cutegen.analysis.buffers import Buffer
     from cutegen.analysis.claims import Claim
-    from cutegen.analysis.proof import Buffer
     from cutegen.codegen.parts import KernelParts
     from cutegen.drawing.model import Figure
     from cutegen.expressions.tree import Compute
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from cutegen.language.model import Tensor
     from cutegen.lint.rule import PerformanceRule, Rule
     from cutegen.planning.report import Report
-    from cutegen.tuning.schedules import Choice
-    from cutegen.verification.wishes import Wish
+    from cutegen.tuning.choice import Choice
+    from cutegen.verification.wish import Wish
 
 HOPPER = "sm_90a"
 TF32_BITS = 11  # of the fraction, with the leading one

@@ -12,7 +12,7 @@ from cutegen.families.gemm_multistage.mma_sync.product import depth_of, product_
 from cutegen.families.gemm_multistage.mma_sync.schedule import Spec
 
 if TYPE_CHECKING:
-    from cutegen.tuning.schedules import Choice
+    from cutegen.tuning.choice import Choice
 
 TILES = (64, 128, 256)  # along m and n
 STEPS = (2, 4)  # products of a tile along k

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cutegen.choosing.reading import read_choices
 from cutegen.expressions.tree import Compute
+from cutegen.language.asked import Op
 from cutegen.language.cases import MAX_CASES, MAX_DIVISOR, Case, Cases, Conditions, Relation, SizeIs
 from cutegen.language.context import Context
 from cutegen.language.kinds import MAX_INT
 from cutegen.language.model import Tensor
 from cutegen.language.names import shown
 from cutegen.language.tuning import at_path
-from cutegen.registry import family_of_cases
-
-if TYPE_CHECKING:
-    from cutegen.ops.op import Op
 
 _BOUND = re.compile(r"\s*(==|<=|<|>=|>)?\s*([0-9]+)\s*\Z")
 _MULTIPLE = re.compile(r"\s*%\s*([0-9]+)\s*==\s*0\s*\Z")
@@ -31,7 +28,6 @@ def read_cases(
 
     Without `compute`, what depends on it is left unchecked: what is wrong with it has been said.
     """
-    family_of_cases()
     items: Sequence[Mapping[str, Any]] = ctx.data["schedule"]
     if op.unmeasured is not None:
         ctx.say("CG203", f"a {op.name} has one schedule", "schedule", key=True, help="write the keys of one of them")

@@ -1,0 +1,53 @@
+"""What codegen asks of a family of kernels and of its op. `cutegen.family` says what each answer means."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Protocol, cast
+
+from cutegen.language.model import KernelSpec
+from cutegen.planning.plan import Plan
+
+if TYPE_CHECKING:
+    from importlib.abc import Traversable
+
+    from cutegen.codegen.expectation import Expected
+    from cutegen.codegen.parts import KernelParts
+    from cutegen.codegen.reference import Reference
+
+
+class Op(Protocol):
+    """What is computed."""
+
+    @property
+    def reserved(self) -> frozenset[str]: ...
+
+    def reference(self, plan: Plan) -> Reference: ...
+
+    def expected(self, plan: Plan) -> Expected: ...
+
+    def product_modes(self, spec: KernelSpec) -> tuple[str, ...]: ...
+
+
+class Family(Protocol):
+    """A kernel skeleton."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def templates(self) -> Mapping[str, Traversable]: ...
+
+    def kernel_parts(self, plan: Plan) -> KernelParts: ...
+
+    def __hash__(self) -> int: ...
+
+
+def op_of(spec: KernelSpec) -> Op:
+    """What a spec computes."""
+    return cast(Op, spec.operation)
+
+
+def family_of(spec: KernelSpec) -> Family:
+    """The family that a spec belongs to."""
+    return cast(Family, spec.family)

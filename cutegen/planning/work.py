@@ -1,0 +1,13 @@
+"""The work of a kernel, whatever schedule it has."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Work:
+    """What computing takes at the least: operations, and bytes of memory that are moved."""
+
+    operations: int
+    bytes: int

@@ -1,0 +1,29 @@
+"""What the search for a schedule asks of a family of kernels. `cutegen.family` says what each answer means."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol, cast
+
+from cutegen.language.model import KernelSpec
+
+if TYPE_CHECKING:
+    from cutegen.tuning.choice import Choice
+
+
+class Family(Protocol):
+    """A kernel skeleton."""
+
+    @property
+    def atoms(self) -> tuple[str, ...]: ...
+
+    def axes(self, specs: Sequence[KernelSpec]) -> Iterator[tuple[str, list[Choice]]]: ...
+
+    def refinements(self, spec: KernelSpec) -> Iterator[Choice]: ...
+
+    def inferred_from(self) -> Mapping[str, tuple[str, ...]]: ...
+
+
+def family_of(spec: KernelSpec) -> Family:
+    """The family that a spec belongs to."""
+    return cast(Family, spec.family)

@@ -1,0 +1,32 @@
+"""A case that a kernel is to be verified on, before its sizes are brought to allowed ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from cutegen.verification.telling_scalars import Values
+
+Layout = Literal["compact", "padded", "offset"]
+Data = Literal["random", "integers", "special", "rows", "magnitudes"]
+
+
+@dataclass(frozen=True)
+class Wish:
+    """A case before its sizes are brought to allowed ones. Modes that `wanted` leaves out get the tile's size.
+
+    `scalars` has values of some scalars by name; the others follow from the case. The rest is as for `Case`.
+    """
+
+    name: str
+    why: str
+    wanted: Mapping[str, int] = field(default_factory=dict)
+    layout: Layout = "compact"
+    data: Data = "random"
+    exactly: bool = False  # the spec's own sizes are taken as they are
+    scalars: Values = field(default_factory=dict)
+    every_way: bool = False  # of running, of a kernel that has several, and not the first alone
+    blocks: int | None = None  # of a persistent kernel, instead of its own number
+    once: bool = False  # for the general kernels of a module only: it tests the statements, which all kernels share
+    form: bool = False  # for the first of a module's kernels that differ in numbers alone: it tests what they share
