@@ -25,7 +25,7 @@ from cutegen.planning.promises import known_divisor
 class Claim:
     """One thing that holds, or does not, with the arithmetic that shows it. `path` is what in the spec decides it."""
 
-    kind: Literal["coverage", "bounds"]
+    kind: Literal["coverage", "bounds", "order"]
     text: str
     because: tuple[str, ...]
     holds: bool
@@ -33,7 +33,7 @@ class Claim:
 
 
 def claims(plan: Plan) -> tuple[Claim, ...]:
-    """What the family claims of a plan: coverage first, then the bounds of every mode.
+    """What the family claims of a plan: coverage first, then the bounds of every mode, then the order of warps.
 
     Of a kernel that runs in several ways that is claimed of each; of all but the first the text says so.
     """

@@ -19,7 +19,11 @@ _ASSUMED = (
 def as_lines(proof: Proof) -> list[str]:
     """The report as a person reads it, without a line's end or a comment sign."""
     lines = [f"proof of {proof.kernel}, of the plan that it is printed from"]
-    titles = {"coverage": "coverage", "bounds": "bounds, for every size that the host accepts"}
+    titles = {
+        "coverage": "coverage",
+        "bounds": "bounds, for every size that the host accepts",
+        "order": "order of warps",
+    }
     for kind, title in titles.items():
         found = [claim for claim in proof.claims if claim.kind == kind]
         if found:

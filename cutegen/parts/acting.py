@@ -8,7 +8,7 @@ from functools import lru_cache
 from types import CodeType, SimpleNamespace
 from typing import Any
 
-from cutegen.parts.acts import Agent
+from cutegen.parts.acts import Agent, Cell
 
 _WARP = 32
 
@@ -57,6 +57,7 @@ class Acting:
     geometry: Geometry
     variables: dict[str, Any]
     active: tuple[int, ...] = field(default=())
+    ungrouped: list[Cell] = field(default_factory=list)  # that stores read, of which no group has been made yet
 
     def __post_init__(self) -> None:
         self.active = self.active or tuple(range(len(self.threads)))

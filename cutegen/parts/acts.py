@@ -167,8 +167,10 @@ Act: TypeAlias = (
 @dataclass(frozen=True)
 class Run:
     """What all agents of a cluster do, in their order, and how many arrivals each array of barriers, by name, is
-    initialised with. Before it all barriers are initialised, and all blocks know.
+    initialised with. Before it all barriers are initialised. All blocks know that of each other, unless they are
+    `apart`: then an agent knows once it has waited for the cluster.
     """
 
     acts: Mapping[Agent, Sequence[Act]]
     arrivals: Mapping[str, int]
+    apart: bool = False

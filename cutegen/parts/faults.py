@@ -20,6 +20,8 @@ Kind: TypeAlias = Literal[
     "overwrite",  # memory may be overwritten while it is read, loaded or stored
     "products",  # the agents of a warpgroup start different products
     "registers",  # registers are used while a product is under way that uses them
+    "group",  # a store is in no group that could be waited for
+    "start",  # the barriers of another block may not be initialised when they are used
     "stray",  # an arrival, or bytes, may fall into another phase of their barrier
     "threads",  # the numbers of threads at a named barrier do not add up
     "unread",  # a load that nobody waits for or reads

@@ -17,8 +17,8 @@ class Load(Statement):
     """A copy by a tensor map to `cell` of the buffer `to`, which brings so many bytes to a barrier: of this block or,
     by a `mask` (the name of a variable), of each block of the cluster whose bit is set.
 
-    Where several blocks load the same, each brings the part of its number among them, `part`. `content` is what it
-    brings, as Python.
+    Where several blocks load the same, each brings the part of its number among them, `part`. `target` is the buffer's
+    partition, and `content` what is brought, as Python.
     """
 
     template = "load"
@@ -117,18 +117,20 @@ class Store(Statement):
     target: str
     cell: str
 
+    def acts(self, at: Acting) -> Iterator[Act]:
+        at.ungrouped.append(Cell(at.agent.block, self.tensor, (int(at.value(self.cell)),)))
+        return iter(())
+
 
 @dataclass(frozen=True)
 class CommitStores(Statement):
-    """Makes a group of the stores of buffers since the last one. `reads` names these buffers, `cell` is their place."""
+    """Makes a group of the stores since the last one."""
 
     template = "commit_stores"
-    reads: tuple[str, ...]
-    cell: str
 
     def acts(self, at: Acting) -> Iterator[Act]:
-        place = (int(at.value(self.cell)),)
-        yield acts.Store(tuple(Cell(at.agent.block, name, place) for name in self.reads))
+        yield acts.Store(tuple(at.ungrouped))
+        at.ungrouped.clear()
 
 
 @dataclass(frozen=True)

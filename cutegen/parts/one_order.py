@@ -66,7 +66,7 @@ def prove(run: Run) -> Proof:
 
 class _Order:
     def __init__(self, run: Run) -> None:
-        self.wording = Wording.of(run)
+        self.wording, self.apart = Wording.of(run), run.apart
         self.courses = courses_of(run, self.wording)
         names = sorted(
             {act.barrier for acts in run.acts.values() for act in acts if isinstance(act, Wait | Arrive | Bring)}
@@ -137,13 +137,21 @@ class _Order:
 
     def _arrive(self, actor: Actor, act: Arrive) -> bool:
         self.barriers[act.barrier].arrive(actor, act.count, act.expected)
-        self.peers.touched(actor, act.barrier.block, f"arrives at {self.wording.barrier(act.barrier)}")
+        does = f"arrives at {self.wording.barrier(act.barrier)}"
+        self._knows_of(actor, act.barrier.block, does)
+        self.peers.touched(actor, act.barrier.block, does)
         return True
 
     def _bring(self, actor: Actor, act: Bring) -> bool:
+        self._knows_of(actor, act.cell.block, f"loads {self.wording.cell(act.cell)}")
         phase = self.barriers[act.barrier].bring(actor, act.bytes)
         self.memory.bring(actor, act, phase)
         return True
+
+    def _knows_of(self, actor: Actor, block: int, does: str) -> None:
+        if self.apart and block != actor.agent.block and not self.courses[actor.agent].under[actor.at].waited:
+            text = f"{actor.name} {does} before it has waited for the cluster: its barriers may not be initialised"
+            refuse("start", text, actor.agent, actor.at)
 
     def _multiply(self, actor: Actor, act: Multiply) -> bool:
         together = self.warpgroups[warpgroup_of(actor.agent)]

@@ -7,6 +7,7 @@ from typing import Any
 
 from cutegen.parts.acting import Acting, Geometry
 from cutegen.parts.acts import Act, Agent, Run
+from cutegen.parts.faults import refuse
 from cutegen.parts.statements import Body, body_acts
 
 
@@ -16,15 +17,21 @@ def traced(
     geometry: Geometry,
     variables: Sequence[Mapping[str, Any]],
     arrivals: Mapping[str, int],
+    *,
+    apart: bool = False,
 ) -> Run:
-    """What all agents of a cluster do.
+    """What all agents of a cluster do. Raises `Unproved` for a store that nobody can wait for.
 
     `agents` has the threads of each agent of a block by its role, its warpgroup and its part of that; `variables` the
-    values of what the statements take as given, of each block by its rank.
+    values of what the statements take as given, of each block by its rank. `arrivals` and `apart` are as for `Run`.
     """
     acts: dict[Agent, list[Act]] = {}
     for rank in range(geometry.size):
         for (role, group, part), threads in agents.items():
             agent = Agent(rank, role, group, part)
-            acts[agent] = list(body_acts(body, Acting.of(agent, threads, geometry, variables[rank])))
-    return Run(acts, arrivals)
+            at = Acting.of(agent, threads, geometry, variables[rank])
+            acts[agent] = list(body_acts(body, at))
+            if at.ungrouped:
+                who = f"{role} {group} of block {rank}"
+                refuse("group", f"{who} stores {at.ungrouped[0].name} in no group: nobody can wait for it", agent)
+    return Run(acts, arrivals, apart)

@@ -40,7 +40,8 @@ def test_a_mistake_is_found(mistake: Mistake) -> None:
 
 def test_mistakes_differ_and_show_every_kind() -> None:
     assert len({mistake.what for mistake in MISTAKES}) == len(MISTAKES) > 60
-    assert {mistake.kind for mistake in MISTAKES} == set(get_args(Kind))
+    # The other two are of blocks that begin apart, and of trees (test_tracing)
+    assert {mistake.kind for mistake in MISTAKES} | {"start", "group"} == set(get_args(Kind))
 
 
 TEXTS = {

@@ -12,10 +12,13 @@ from cutegen.families.common.claims import miscounted, not_stored, share_predica
 from cutegen.families.gemm_warpspecialized.pictures import walk_of
 from cutegen.families.gemm_warpspecialized.plan import WarpspecializedPlan
 from cutegen.families.gemm_warpspecialized.product import ROWS, WARPGROUP, accumulator_layout
+from cutegen.families.gemm_warpspecialized.synchronisation import counts, run_of
+from cutegen.parts.faults import Unproved
+from cutegen.parts.one_order import prove
 
 
 def claims(plan: WarpspecializedPlan) -> Iterator[Claim]:
-    """The claims on a gemm's plan: coverage first, then the bounds of every mode.
+    """The claims on a gemm's plan: coverage first, then the bounds of every mode, then the order of warps.
 
     Nothing is claimed of what runs by way of workspaces: it is the same kernel, and to it they are tensors as it takes
     them.
@@ -46,6 +49,27 @@ def claims(plan: WarpspecializedPlan) -> Iterator[Claim]:
         yield in_matrices(plan.spec.output, walk_of(plan))
     yield walked_once(plan.spec.output, walk_of(plan))
     yield _summed(plan)
+    yield _ordered(plan)
+
+
+def _ordered(plan: WarpspecializedPlan) -> Claim:
+    """That warps may come in any order, proved of the trees that they are printed from."""
+    text = "in no order do warps wait forever, read what has not come, or overwrite what is read"
+    acts = phases = 0
+    tried = tuple(counts(plan))
+    for sizes in tried:
+        try:
+            found = prove(run_of(plan, sizes))
+        except Unproved as error:
+            of = f"{count(sizes.tiles, 'tile')} of a cluster, {count(sizes.k_tiles, 'step')} along {plan.k}"
+            return Claim("order", text, (f"{of}: {error.fault.text}",), False, ("schedule", "warps"))
+        acts, phases = acts + found.acts, phases + found.phases
+    sizes_of = ", ".join(f"{sizes.tiles} x {sizes.k_tiles}" for sizes in tried)
+    because = (
+        f"{acts} acts on barriers and shared memory, by what is printed, and {phases} phases of barriers",
+        f"for tiles of a cluster x steps along {plan.k} of {sizes_of}",
+    )
+    return Claim("order", text, because, True, ("schedule", "warps"))
 
 
 def _clipped(plan: WarpspecializedPlan, mode: str) -> Claim:

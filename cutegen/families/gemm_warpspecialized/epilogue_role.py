@@ -133,7 +133,7 @@ class Storing(Role):
     def stores(self, names: tuple[str, ...]) -> Body:
         matrix = ", l_tile" if self.plan.batch else ""
         stores = (Store(name, f"to_g{name}[None, row, column{matrix}]", "buffer") for name in names)
-        return (*stores, CommitStores(names, "buffer"))
+        return (*stores, CommitStores())
 
     def next_turn(self) -> Body:
         """The other warpgroup's turn to store, where both have the same buffers."""

@@ -49,7 +49,7 @@ class Loading(Role):
         load = Load(
             tensor=name,
             source=f"t{name}g{name}[None, {tile}, {k_tile}{matrix}]",
-            target=f"t{name}s{name}[None, stage]",
+            target=f"t{name}s{name}",
             barriers="full",
             index="stage",
             to=name,
@@ -74,7 +74,7 @@ class Loading(Role):
             Load(
                 tensor=stem,
                 source=f"from_g{stem}[None, row, column{', l_tile' if plan.batch else ''}]",
-                target=f"to_s{stem}[None, slot]",
+                target=f"to_s{stem}",
                 barriers="brought",
                 index="slot",
                 to=stem,

@@ -13,6 +13,7 @@ from cutegen.families.gemm_warpspecialized.roles import roles
 from cutegen.parts.acting import Geometry
 from cutegen.parts.acts import Run
 from cutegen.parts.barriers import ClusterArrive
+from cutegen.parts.statements import Body
 from cutegen.parts.tracing import traced
 
 _WARP = 32
@@ -28,23 +29,27 @@ class Counts:
 
 
 def counts(plan: WarpspecializedPlan) -> Iterator[Counts]:
-    """Sizes over which every ring of stages, buffers and turns goes round three times, and a little more; with tiles of
-    no, one and few steps, and none.
+    """Sizes over which every ring of stages, buffers and turns goes round three times, and a little more: one tile of
+    many steps, several tiles of more steps than there are stages, many of few, and what has no step.
     """
     assert plan.stages is not None
-    first = 0 if plan.empty_sum else plan.split
-    most = _ROUNDS * plan.stages + 1
-    steps = sorted({first, plan.split, plan.stages - 1, plan.stages, plan.stages + 1, most} - set(range(first)))
-    tiles = (0, 1, 2, 2 * _ROUNDS + 1) if plan.blocks is not None else (1,)
-    for number in tiles:
-        for depth in steps:
-            if number * depth <= most or depth <= plan.stages + 1 and number <= 2 or number > 2 and depth <= 2:
-                yield Counts(number, depth)
+    few, many = plan.split, plan.split * (_ROUNDS * plan.stages + 1)
+    if plan.empty_sum:
+        yield Counts(1, 0)
+    yield Counts(1, many)
+    yield Counts(1, few)
+    if plan.blocks is not None:  # else each cluster has one tile
+        yield Counts(2, plan.split * (plan.stages + 1))
+        yield Counts(2 * _ROUNDS + 1, few)
+        yield Counts(3, plan.split * (plan.stages - 1))
 
 
-def run_of(plan: WarpspecializedPlan, sizes: Counts) -> Run:
+def run_of(plan: WarpspecializedPlan, sizes: Counts, tree: Body | None = None, *, whole: bool = False) -> Run:
     """What all agents of a cluster do: the warp that loads, those that load what epilogues read, and of each warpgroup
-    that multiplies the warp that stores, and the other three together.
+    that multiplies the warp that stores, and the other three together, or all four where warpgroups are `whole`. `tree`
+    is another one than the plan's.
+
+    Raises `Unproved` for a store that nobody can wait for.
     """
     geometry = Geometry(*plan.cluster, plan.split)
     variables = [
@@ -62,17 +67,20 @@ def run_of(plan: WarpspecializedPlan, sizes: Counts) -> Run:
     for name, text in (("empty", users(plan)), ("read", readers(plan))):
         arrivals[name] = int(eval(text, {"__builtins__": {}}, given))  # as it is printed
     early = (ClusterArrive(),) if plan.meets_late else ()  # where barriers are initialised
-    return traced((*early, *roles(plan, [])), _agents(plan), geometry, variables, arrivals)
+    body = (*early, *(roles(plan, []) if tree is None else tree))
+    return traced(body, _agents(plan, whole), geometry, variables, arrivals, apart=plan.meets_late)
 
 
-def _agents(plan: WarpspecializedPlan) -> dict[tuple[str, int, int], tuple[int, ...]]:
+def _agents(plan: WarpspecializedPlan, whole: bool) -> dict[tuple[str, int, int], tuple[int, ...]]:
     found = {("producer", 0, 0): tuple(range(_WARP))}
     for group in range(plan.consumers):
         if plan.sources:
             found["loader", group, 0] = tuple(range(_WARP * (group + 1), _WARP * (group + 2)))
         first = WARPGROUP * (group + 1)
-        found["consumer", group, 0] = tuple(range(first, first + _WARP))
-        found["consumer", group, 1] = tuple(range(first + _WARP, first + WARPGROUP))
+        storing = WARPGROUP if whole else _WARP
+        found["consumer", group, 0] = tuple(range(first, first + storing))
+        if not whole:
+            found["consumer", group, 1] = tuple(range(first + storing, first + WARPGROUP))
     return found
 
 

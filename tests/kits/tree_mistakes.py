@@ -1,0 +1,104 @@
+"""Trees of statements with one mistake each, made by rule."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+
+from cutegen.parts import barriers, moving
+from cutegen.parts.statements import Body, If, Let, Statement
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """A tree in which one statement was exchanged: what kind of statement, what is wrong, and the statement."""
+
+    kind: str
+    what: str
+    statement: Statement
+    tree: Body
+
+    def __str__(self) -> str:
+        return f"{self.kind}, {self.what}: {self.statement}"
+
+
+def mistakes(tree: Body) -> Iterator[Mistake]:
+    """The trees that differ from one by a mistake in one statement."""
+    for number, statement in enumerate(_walked(tree)):
+        for what, instead in _wrong(statement):
+            yield Mistake(type(statement).__name__, what, statement, _with(tree, number, instead))
+
+
+def _bodies(statement: Statement) -> Iterator[tuple[str, Body]]:
+    for field in fields(statement):
+        value = getattr(statement, field.name)
+        if isinstance(value, tuple) and value and isinstance(value[0], Statement):
+            yield field.name, value
+
+
+def _walked(tree: Sequence[Statement]) -> Iterator[Statement]:
+    for statement in tree:
+        yield statement
+        for _, body in _bodies(statement):
+            yield from _walked(body)
+
+
+def _with(tree: Body, number: int, instead: Sequence[Statement]) -> Body:
+    """The tree with others instead of the statement of that number, as `_walked` counts."""
+    places = iter(range(1 << 30))
+
+    def changed(body: Sequence[Statement]) -> Body:
+        found: list[Statement] = []
+        for statement in body:
+            place = next(places)
+            inner = {name: changed(own) for name, own in _bodies(statement)}
+            found += instead if place == number else [replace(statement, **inner)]
+        return tuple(found)
+
+    return changed(tree)
+
+
+_MAY_BE_MISSING = (
+    *(barriers.Wait, barriers.Expect, barriers.Arrive, barriers.Meet, barriers.ClusterArrive, barriers.ClusterWait),
+    *(moving.Load, moving.Multiply, moving.Drain, moving.Fence, moving.Stored, moving.CommitStores),
+)
+_COUNTED = ("before", "stage", "source", "step", "exchange", "rotation")
+
+
+def _wrong(one: Statement) -> Iterator[tuple[str, tuple[Statement, ...]]]:
+    """What can be wrong with a statement, in words, and what stands instead of it then."""
+    if isinstance(one, _MAY_BE_MISSING) or isinstance(one, Let) and one.targets in _COUNTED:
+        yield "left out", ()
+    match one:
+        case barriers.Wait():
+            yield "other parity", (replace(one, parity=f"1 - ({one.parity})"),)
+            yield "another barrier", (replace(one, index="0"),)
+        case barriers.Expect():
+            yield "a byte more", (replace(one, bytes=f"{one.bytes} + 1"),)
+            yield "half of the bytes", (replace(one, bytes=f"{one.bytes} // 2"),)
+            yield "twice", (one, one)
+        case barriers.Arrive():
+            yield "twice", (one, one)
+            yield "another barrier", (replace(one, index="0"),)
+            if one.peer:
+                yield "at home only", (replace(one, peer=""),)
+        case barriers.Meet():
+            yield "a warp less", (replace(one, threads=one.threads - 32),)
+            yield "waits not" if one.waits else "waits", (replace(one, waits=not one.waits),)
+        case moving.Drain():
+            yield "one group less", (replace(one, but=one.but + 1),)
+        case moving.Stored():
+            yield "one group less", (replace(one, but=f"{one.but} + 1"),)
+        case moving.Load():
+            yield "to another cell", (replace(one, cell="0"),)
+            yield "of fewer bytes", (replace(one, bytes=one.bytes - 16),)
+            if one.mask:
+                yield "for one block", (replace(one, mask="1"),)
+        case If(condition="stage == STAGES"):
+            yield "a stage early", (replace(one, condition="stage == STAGES - 1"),)
+        case If(condition=condition) if condition.startswith("k_tile > 0 and"):
+            yield "at once", (replace(one, condition=condition.removeprefix("k_tile > 0 and ")),)
+        case Let(targets="stage, phase", value=value) if "k_tiles" in value:
+            yield "as if alone", (replace(one, value="cutlass.Int32(0), cutlass.Int32(0)"),)
+        case Let(targets="stage, phase", value="cutlass.Int32(0), cutlass.Int32(0)"):
+            yield "in the second phase", (replace(one, value="cutlass.Int32(0), cutlass.Int32(1)"),)
