@@ -127,7 +127,7 @@ schedule:
   warps: {consumers: 2}
   pipeline: {stages: 3}
 """
-SEVERAL = Case("several", "", {"M": 130, "N": 40, "K": 200}, "padded", "integers", blocks=1)
+SEVERAL = Case("several", "", {"M": 650, "N": 40, "K": 136}, "padded", "integers", blocks=1)
 EMULATED = (
     *("Drain, one group less, 1", "Wait, other parity, full", "Wait, another barrier, empty", "Fence, left out, "),
     *("Meet, left out, 3 + group", "Arrive, twice, empty", "Load, to another cell, full"),
