@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from cutegen.analysis.access import Access
     from cutegen.analysis.buffers import Buffer, Scratch
-    from cutegen.analysis.claims import Claim
+    from cutegen.analysis.claim import Claim
     from cutegen.analysis.tiles import Tiles
     from cutegen.atoms.mma import SumOrder
     from cutegen.codegen.parts import KernelParts

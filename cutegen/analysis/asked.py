@@ -11,7 +11,7 @@ from cutegen.planning.plan import Plan
 if TYPE_CHECKING:
     from cutegen.analysis.access import Access
     from cutegen.analysis.buffers import Buffer, Scratch
-    from cutegen.analysis.claims import Claim
+    from cutegen.analysis.claim import Claim
     from cutegen.analysis.tiles import Tiles
     from cutegen.atoms.gpus import Arithmetic
     from cutegen.planning.work import Work

@@ -7,29 +7,19 @@ printed with. It is the plan that is proved, not the printed text. The family sa
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
-from typing import Literal
 
 from tensor_layouts import Layout
 
 from cutegen import layouts
+from cutegen.analysis.asked import family_of
+from cutegen.analysis.claim import Claim
 from cutegen.analysis.words import count
 from cutegen.language.kinds import Path
 from cutegen.language.model import KernelSpec
 from cutegen.planning.plan import Plan
 from cutegen.planning.promises import known_divisor
-
-
-@dataclass(frozen=True)
-class Claim:
-    """One thing that holds, or does not, with the arithmetic that shows it. `path` is what in the spec decides it."""
-
-    kind: Literal["coverage", "bounds", "order"]
-    text: str
-    because: tuple[str, ...]
-    holds: bool
-    path: Path
 
 
 def claims(plan: Plan) -> tuple[Claim, ...]:
@@ -43,7 +33,7 @@ def claims(plan: Plan) -> tuple[Claim, ...]:
 def _of_kernel(plan: Plan) -> Iterator[Claim]:
     for number, way in enumerate(plan.ways):
         said = ": ".join([*([plan.case] if plan.case else []), *([way.way] if number else [])])
-        for claim in way.spec.family.claims(way):
+        for claim in family_of(way.spec).claims(way):
             yield replace(claim, text=f"{said}: {claim.text}") if said else claim
 
 

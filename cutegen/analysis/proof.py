@@ -12,7 +12,8 @@ from cutegen.analysis.access import Access
 from cutegen.analysis.accesses import accesses
 from cutegen.analysis.asked import family_of
 from cutegen.analysis.buffers import Buffer, Scratch
-from cutegen.analysis.claims import Claim, claims
+from cutegen.analysis.claim import Claim
+from cutegen.analysis.claims import claims
 from cutegen.analysis.memory import Conflicts, Sectors, conflicts, sectors
 from cutegen.analysis.occupancy import Occupancy, occupancy
 from cutegen.analysis.roofline import Roofline, roofline

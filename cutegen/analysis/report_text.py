@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from cutegen.analysis.claims import Claim
+from cutegen.analysis.claim import Claim
 from cutegen.analysis.occupancy import Occupancy, most_registers
 from cutegen.analysis.proof import Part, Proof, Row
 from cutegen.analysis.roofline import Roofline, Waves

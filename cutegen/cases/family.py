@@ -19,7 +19,7 @@ from cutegen.planning.report import Report
 
 if TYPE_CHECKING:
     from cutegen.analysis.buffers import Scratch
-    from cutegen.analysis.claims import Claim
+    from cutegen.analysis.claim import Claim
     from cutegen.analysis.tiles import Tiles
     from cutegen.atoms.mma import SumOrder
     from cutegen.codegen.parts import KernelParts

@@ -13,7 +13,7 @@ from cutegen.planning.plan import Plan
 from cutegen.planning.report import Report
 
 if TYPE_CHECKING:
-    from cutegen.analysis.claims import Claim
+    from cutegen.analysis.claim import Claim
     from cutegen.codegen.parts import KernelParts
     from cutegen.expressions.tree import Compute
     from cutegen.language.asked import Family as FamilyOfLanguage

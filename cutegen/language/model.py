@@ -350,7 +350,7 @@ class KernelSpec(Signature[Tensor], Generic[S]):
     within: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # least and largest, for one of several cases
 
     @property
-    def family(self) -> Any:
+    def family(self) -> object:
         """The family of kernels that the spec's schedule belongs to: each room has a `family_of` for what it asks."""
         return self.schedule.family
 

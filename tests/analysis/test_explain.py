@@ -20,7 +20,7 @@ from specs_kit import ROOT, SPECS
 from sweep_kit import sampled
 
 from cutegen.analysis import accesses, conflicts, proof, sectors
-from cutegen.analysis.claims import Claim
+from cutegen.analysis.claim import Claim
 from cutegen.analysis.proof import prove
 from cutegen.analysis.report_json import as_json
 from cutegen.analysis.report_text import as_lines

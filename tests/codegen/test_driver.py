@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch")
 
 from calls_kit import arguments_of  # noqa: E402
 
-from cutegen.analysis.claims import Claim  # noqa: E402
+from cutegen.analysis.claim import Claim  # noqa: E402
 from cutegen.codegen.parts import Constant, KernelParts, Limit  # noqa: E402
 from cutegen.codegen.render import render  # noqa: E402
 from cutegen.emulator import install, on_device  # noqa: E402

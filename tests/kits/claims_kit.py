@@ -11,7 +11,8 @@ import pytest
 from analysis_by_hand import found_by_hand, problems, sizes_of
 from hypothesis import HealthCheck, assume, event, settings
 
-from cutegen.analysis.claims import Claim, claims
+from cutegen.analysis.claim import Claim
+from cutegen.analysis.claims import claims
 from cutegen.families.common.pointwise import Operand, PointwisePlan
 from cutegen.language.diagnostics import SpecError
 from cutegen.language.reader import read_specs

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from cutegen.analysis.claims import Claim
+from cutegen.analysis.claim import Claim
 from cutegen.codegen.parts import KernelParts
 from cutegen.dtypes import Dtype
 from cutegen.expressions.parsing import parse_compute

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from itertools import product
 from math import prod
 
-from cutegen.analysis.claims import Claim
+from cutegen.analysis.claim import Claim
 from cutegen.families.common.walks import Walk
 from cutegen.language.context import Context
 from cutegen.language.model import Tensor

@@ -9,7 +9,8 @@ from math import prod
 from tensor_layouts import Layout
 
 from cutegen import layouts
-from cutegen.analysis.claims import Claim, are_runs, compact, covered_once, mode_in_bounds, sides_text
+from cutegen.analysis.claim import Claim
+from cutegen.analysis.claims import are_runs, compact, covered_once, mode_in_bounds, sides_text
 from cutegen.analysis.words import count
 from cutegen.families.common.claims import miscounted, not_stored, share_predicates
 from cutegen.families.common.narrowing import interleaved

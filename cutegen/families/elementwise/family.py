@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tensor_layouts import Layout
 
     from cutegen.analysis.access import Access
-    from cutegen.analysis.claims import Claim
+    from cutegen.analysis.claim import Claim
     from cutegen.codegen.parts import KernelParts
     from cutegen.drawing.model import Figure
     from cutegen.expressions.tree import Compute

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from tensor_layouts import Layout, size
 
-from cutegen.analysis.claims import Claim, are_runs, compact, covered_once, mode_in_bounds, sides_text
+from cutegen.analysis.claim import Claim
+from cutegen.analysis.claims import are_runs, compact, covered_once, mode_in_bounds, sides_text
 from cutegen.analysis.words import count
 from cutegen.families.common.batches import in_matrices, walked_once
 from cutegen.families.common.claims import miscounted, not_stored, share_predicates

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cutegen.analysis.claims import Claim, are_runs, compact, covered_once, mode_in_bounds
+from cutegen.analysis.claim import Claim
+from cutegen.analysis.claims import are_runs, compact, covered_once, mode_in_bounds
 from cutegen.analysis.words import count
 from cutegen.dtypes import Dtype
 from cutegen.families.common.batches import in_matrices, walked_once

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from cutegen.analysis.access import Access
     from cutegen.analysis.buffers import Buffer
-    from cutegen.analysis.claims import Claim
+    from cutegen.analysis.claim import Claim
     from cutegen.analysis.tiles import Tiles
     from cutegen.codegen.parts import KernelParts
     from cutegen.drawing.model import Figure

@@ -9,7 +9,7 @@ from cutegen import layouts
 from cutegen.algebra.composition import composed_at_run_time
 from cutegen.analysis.access import Access
 from cutegen.analysis.accesses import fixed_sizes, strides_of
-from cutegen.analysis.claims import Claim
+from cutegen.analysis.claim import Claim
 from cutegen.analysis.words import count
 from cutegen.families.probe.plan import ProbePlan
 from cutegen.language.kinds import Path

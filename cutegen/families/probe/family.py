@@ -12,7 +12,7 @@ from cutegen.ops.probe import PROBE
 
 if TYPE_CHECKING:
     from cutegen.analysis.access import Access
-    from cutegen.analysis.claims import Claim
+    from cutegen.analysis.claim import Claim
     from cutegen.codegen.parts import KernelParts
     from cutegen.drawing.model import Figure
     from cutegen.expressions.tree import Compute

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from math import prod
 
 from cutegen import layouts
-from cutegen.analysis.claims import Claim, are_runs, compact, covered_once, mode_in_bounds
+from cutegen.analysis.claim import Claim
+from cutegen.analysis.claims import are_runs, compact, covered_once, mode_in_bounds
 from cutegen.analysis.words import count
 from cutegen.families.rowwise.plan import RowwisePlan
 from cutegen.families.rowwise.planning import with_threads

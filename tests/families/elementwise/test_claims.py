@@ -34,7 +34,8 @@ from hypothesis import strategies as st
 from planning_specs import document, elementwise
 from tensor_layouts import Layout
 
-from cutegen.analysis.claims import Claim, claims
+from cutegen.analysis.claim import Claim
+from cutegen.analysis.claims import claims
 from cutegen.families.elementwise.plan import ElementwisePlan
 
 

@@ -9,7 +9,8 @@ from tensor_layouts import compose
 from cutegen import layouts
 from cutegen.analysis.access import Access
 from cutegen.analysis.accesses import fixed_sizes, strides_of
-from cutegen.analysis.claims import Claim, covered_once
+from cutegen.analysis.claim import Claim
+from cutegen.analysis.claims import covered_once
 from cutegen.drawing.grids import images
 from cutegen.drawing.kernels import draw_threads
 from cutegen.drawing.model import Figure, Subject

@@ -8,7 +8,8 @@ from math import prod
 from tensor_layouts import size
 
 from cutegen import layouts
-from cutegen.analysis.claims import Claim, compact, covered_once, sides_text
+from cutegen.analysis.claim import Claim
+from cutegen.analysis.claims import compact, covered_once, sides_text
 from cutegen.analysis.words import count
 from cutegen.families.common.claims import miscounted, not_stored
 from cutegen.families.gemm_multistage.claims import bounds, miscounted_copies, walked
