@@ -9,6 +9,7 @@ from types import CodeType, SimpleNamespace
 from typing import Any
 
 from cutegen.parts.acts import Agent, Cell
+from cutegen.parts.faults import refuse
 
 _WARP = 32
 
@@ -120,6 +121,22 @@ class Acting:
         if len({self.threads[place] // _WARP for place in self.active}) != 1:
             raise ValueError(f"{self.agent} has several warps, of which each elects a thread")
         return replace(self, active=self.active[:1])
+
+    def together(self, does: str) -> None:
+        """Refuses an act of all of the agent's threads where some of them do not take part in it."""
+        if len(self.active) != len(self.threads):
+            text = (
+                f"only {len(self.active)} of {len(self.threads)} threads of {self.agent.role} {self.agent.group} {does}"
+            )
+            refuse("partial", text, self.agent)
+
+    def in_warps(self, does: str) -> None:
+        """Refuses an act of warps where some threads of one do not take part in it."""
+        active = {self.threads[place] for place in self.active}
+        partly = {t // _WARP for t in self.threads if t not in active} & {t // _WARP for t in active}
+        if partly:
+            text = f"some threads of warp {min(partly)} alone {does}, which is an act of a whole warp"
+            refuse("partial", text, self.agent)
 
     def _only(self, places: tuple[int, ...]) -> Acting | None:
         return replace(self, active=places) if places else None

@@ -35,6 +35,7 @@ class Wait(Statement):
         return place_of(self.barriers, self.index)
 
     def acts(self, at: Acting) -> Iterator[Act]:
+        at.together(f"wait at {self.place}")
         yield acts.Wait(barrier_of(at, self.barriers, self.index), int(at.value(self.parity)))
 
 
@@ -85,6 +86,7 @@ class Meet(Statement):
     waits: bool = True
 
     def acts(self, at: Acting) -> Iterator[Act]:
+        at.in_warps(f"come to the named barrier {self.number}")
         barrier = NamedBarrier(at.agent.block, int(at.value(self.number)))
         yield acts.Meet(barrier, self.threads, len(at.active), self.waits)
 
@@ -96,6 +98,7 @@ class ClusterArrive(Statement):
     template = "cluster_arrive"
 
     def acts(self, at: Acting) -> Iterator[Act]:
+        at.together("arrive at the cluster's barrier")
         yield acts.ClusterArrive()
 
 
@@ -106,4 +109,5 @@ class ClusterWait(Statement):
     template = "cluster_wait"
 
     def acts(self, at: Acting) -> Iterator[Act]:
+        at.together("wait for the cluster")
         yield acts.ClusterWait()

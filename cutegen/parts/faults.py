@@ -19,8 +19,11 @@ Kind: TypeAlias = Literal[
     "overrun",  # a phase may end a second time before a waiter of the first has passed
     "overwrite",  # memory may be overwritten while it is read, loaded or stored
     "products",  # the agents of a warpgroup start different products
+    "outside",  # a barrier or a cell is beyond the end of its array, or a named barrier is none of the 16
+    "partial",  # some threads take no part in what all of them, or whole warps, do together
     "registers",  # registers are used while a product is under way that uses them
     "group",  # a store is in no group that could be waited for
+    "text",  # a text has no value: a name that nothing gives one, or threads that differ where they must not
     "start",  # the barriers of another block may not be initialised when they are used
     "stray",  # an arrival, or bytes, may fall into another phase of their barrier
     "threads",  # the numbers of threads at a named barrier do not add up

@@ -17,14 +17,14 @@ class Load(Statement):
     """A copy by a tensor map to `cell` of the buffer `to`, which brings so many bytes to a barrier: of this block or,
     by a `mask` (the name of a variable), of each block of the cluster whose bit is set.
 
-    Where several blocks load the same, each brings the part of its number among them, `part`. `target` is the buffer's
-    partition, and `content` what is brought, as Python.
+    Where several blocks load the same, each brings the part of its number among them, `part`. `content` is what is
+    brought, as Python. The partition of the buffer is called as `way` says, with the buffer's name behind it.
     """
 
     template = "load"
     tensor: str  # in the names of its map and partitions
     source: str
-    target: str
+    way: str  # `tA`, of `tAsA`
     barriers: str
     index: str
     to: str
@@ -35,10 +35,15 @@ class Load(Statement):
     part: str = "0"
 
     @property
+    def target(self) -> str:
+        return f"{self.way}s{self.to}[None, {self.cell}]"
+
+    @property
     def place(self) -> str:
         return place_of(self.barriers, self.index)
 
     def acts(self, at: Acting) -> Iterator[Act]:
+        at.in_warps(f"load {self.to}")
         bits = int(at.value(self.mask)) if self.mask else 1 << at.agent.block
         place, content = (int(at.value(self.cell)), int(at.value(self.part))), tuple(at.value(self.content))
         for block in (rank for rank in range(at.geometry.size) if bits >> rank & 1):
@@ -84,6 +89,7 @@ class Multiply(Statement):
     def acts(self, at: Acting) -> Iterator[Act]:
         stage, content = int(at.value(self.stage)), tuple(at.value(self.content))
         places = [(name, (stage, part)) for name, parts in self.reads.items() for part in range(parts)]
+        at.together("start a product")
         yield acts.Multiply(tuple((Cell(at.agent.block, *place), content) for place in places), self.registers)
 
 
@@ -95,6 +101,7 @@ class Drain(Statement):
     but: int
 
     def acts(self, at: Acting) -> Iterator[Act]:
+        at.together("wait for products")
         yield acts.Drain(self.but)
 
 
@@ -105,6 +112,7 @@ class Fence(Statement):
     template = "fence"
 
     def acts(self, at: Acting) -> Iterator[Act]:
+        at.together("fence what they wrote")
         yield acts.Fence()
 
 
@@ -118,6 +126,7 @@ class Store(Statement):
     cell: str
 
     def acts(self, at: Acting) -> Iterator[Act]:
+        at.in_warps("store")
         at.ungrouped.append(Cell(at.agent.block, self.tensor, (int(at.value(self.cell)),)))
         return iter(())
 
@@ -129,6 +138,7 @@ class CommitStores(Statement):
     template = "commit_stores"
 
     def acts(self, at: Acting) -> Iterator[Act]:
+        at.in_warps("make a group of stores")
         yield acts.Store(tuple(at.ungrouped))
         at.ungrouped.clear()
 
@@ -141,6 +151,7 @@ class Stored(Statement):
     but: str
 
     def acts(self, at: Acting) -> Iterator[Act]:
+        at.in_warps("wait for stores")
         yield acts.Stored(int(at.value(self.but)))
 
 
@@ -157,6 +168,7 @@ class Look(Statement):
 
     def acts(self, at: Acting) -> Iterator[Act]:
         place, content = tuple(map(int, at.value(self.cell))), at.value(self.content)
+        at.together("read shared memory")
         yield acts.Look(tuple((Cell(at.agent.block, name, place), content) for name in self.reads))
 
 
@@ -170,6 +182,7 @@ class Write(Statement):
 
     def acts(self, at: Acting) -> Iterator[Act]:
         place, content = tuple(map(int, at.value(self.cell))), tuple(at.value(self.content))
+        at.together("write shared memory")
         for name in self.writes:
             yield acts.Write(Cell(at.agent.block, name, place), content)
 
@@ -181,4 +194,5 @@ class Use(Statement):
     registers: tuple[str, ...] = ("acc",)
 
     def acts(self, at: Acting) -> Iterator[Act]:
+        at.together("use registers")
         yield acts.Use(self.registers)

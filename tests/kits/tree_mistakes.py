@@ -62,6 +62,7 @@ _MAY_BE_MISSING = (
     *(barriers.Wait, barriers.Expect, barriers.Arrive, barriers.Meet, barriers.ClusterArrive, barriers.ClusterWait),
     *(moving.Load, moving.Multiply, moving.Drain, moving.Fence, moving.Stored, moving.CommitStores),
 )
+_OF_ALL = (barriers.Wait, barriers.Meet, moving.Multiply, moving.Drain, moving.Fence, moving.Write)
 _COUNTED = ("before", "stage", "source", "step", "exchange", "rotation")
 
 
@@ -69,6 +70,9 @@ def _wrong(one: Statement) -> Iterator[tuple[str, tuple[Statement, ...]]]:
     """What can be wrong with a statement, in words, and what stands instead of it then."""
     if isinstance(one, _MAY_BE_MISSING) or isinstance(one, Let) and one.targets in _COUNTED:
         yield "left out", ()
+    if isinstance(one, _OF_ALL):
+        yield "by some threads", (If("thr % 32 == 0", (one,)),)
+        yield "by some warps", (If("thr < 64", (one,)),)
     match one:
         case barriers.Wait():
             yield "other parity", (replace(one, parity=f"1 - ({one.parity})"),)
@@ -96,6 +100,9 @@ def _wrong(one: Statement) -> Iterator[tuple[str, tuple[Statement, ...]]]:
                 yield "for one block", (replace(one, mask="1"),)
         case If(condition="stage == STAGES"):
             yield "a stage early", (replace(one, condition="stage == STAGES - 1"),)
+            yield "a stage late", (replace(one, condition="stage == STAGES + 1"),)
+        case If(condition="tile + clusters < tiles"):
+            yield "of one cluster", (replace(one, condition="tile // clusters + 1 < tiles // clusters"),)
         case If(condition=condition) if condition.startswith("k_tile > 0 and"):
             yield "at once", (replace(one, condition=condition.removeprefix("k_tile > 0 and ")),)
         case Let(targets="stage, phase", value=value) if "k_tiles" in value:

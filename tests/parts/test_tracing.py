@@ -10,7 +10,7 @@ from cutegen.parts.acts import Act, Agent, Arrive, Barrier, Bring, Cell, Run
 from cutegen.parts.barriers import Arrive as ArriveAt
 from cutegen.parts.barriers import ClusterArrive, ClusterWait, Expect, Meet, Wait
 from cutegen.parts.faults import Unproved
-from cutegen.parts.moving import CommitStores, Load, Store
+from cutegen.parts.moving import CommitStores, Drain, Fence, Load, Look, Store, Stored, Use
 from cutegen.parts.one_order import prove
 from cutegen.parts.statements import Body, Elected, For, If, Let, Statement
 from cutegen.parts.tracing import traced
@@ -21,7 +21,7 @@ WARP = {("all", 0, 0): tuple(range(32))}
 def run(
     *body: Statement, agents: dict[tuple[str, int, int], tuple[int, ...]] = WARP, blocks: int = 1, **given: int
 ) -> Run:
-    return traced(body, WARP, Geometry(blocks), [given] * blocks, {"bar": 32})
+    return traced(body, WARP, Geometry(blocks), [given] * blocks, {"bar": 32}, lengths={"bar": 4, "A": 2})
 
 
 def done(*body: Statement, **given: int) -> list[Act]:
@@ -62,8 +62,10 @@ def test_each_thread_has_a_value_of_its_own() -> None:
 
 
 def test_a_value_that_must_be_one_is_refused_where_threads_differ() -> None:
-    with pytest.raises(ValueError, match="differ in thr"):
+    with pytest.raises(Unproved, match="differ in thr"):
         done(Wait("bar", "thr", "0"))
+    with pytest.raises(Unproved, match="nothing"):
+        done(Wait("bar", "nothing", "0"))
     at = Acting.of(Agent(0, "all", 0, 0), tuple(range(64)), Geometry(), {})
     with pytest.raises(ValueError, match="several warps"):
         at.elected()
@@ -84,12 +86,32 @@ def test_a_store_that_is_in_no_group_is_refused() -> None:
     assert raised.value.fault.kind == "group"
 
 
+PARTIAL = (Wait("bar", "0", "0"), Meet("1", 32), ClusterArrive(), ClusterWait(), Drain(0), Fence(), Use(), Stored("0"))
+
+
+@pytest.mark.parametrize("statement", PARTIAL, ids=lambda statement: type(statement).__name__)
+def test_what_all_threads_do_is_refused_of_some(statement: Statement) -> None:
+    done(statement)
+    with pytest.raises(Unproved) as raised:
+        done(If("thr % 2 == 0", (statement,)))
+    assert raised.value.fault.kind == "partial"
+
+
+@pytest.mark.parametrize(
+    "statement", [Wait("bar", "4", "0"), ArriveAt("bar", "0 - 1"), Meet("16", 32), Look(("A",), "(2,)")], ids=str
+)
+def test_what_is_beyond_an_array_is_refused(statement: Statement) -> None:
+    with pytest.raises(Unproved) as raised:
+        done(statement)
+    assert raised.value.fault.kind == "outside"
+
+
 @pytest.mark.parametrize(("apart", "waits", "kind"), [(False, False, ""), (True, False, "start"), (True, True, "")])
 def test_a_peer_that_may_not_have_begun_is_not_used(apart: bool, waits: bool, kind: str) -> None:
     tell = If("x == 0 and thr == 0", (ArriveAt("bar", "0", "1"),))
     hear = If("x == 1", (Wait("bar", "0", "0"),))
     body: Body = (ClusterArrive(), *[ClusterWait()] * waits, tell, hear, *[ClusterWait()] * (not waits))
-    found = traced(body, WARP, Geometry(2), [{}, {}], {"bar": 1}, apart=apart)
+    found = traced(body, WARP, Geometry(2), [{}, {}], {"bar": 1}, lengths={}, apart=apart)
     try:
         prove(found)
     except Unproved as error:

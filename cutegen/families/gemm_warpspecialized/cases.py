@@ -7,8 +7,8 @@ from math import prod
 
 from cutegen.analysis.tiles import Tiles
 from cutegen.families.gemm_warpspecialized.plan import WarpspecializedPlan
-from cutegen.verification.wish import Wish
-from cutegen.verification.wishes import ROUNDS, derived, longest
+from cutegen.verification.case_request import CaseRequest
+from cutegen.verification.case_requests import ROUNDS, derived, longest
 
 REPEATED = (
     *("tile", "primes integers", "small primes", "several tiles", "several and a residue"),
@@ -19,7 +19,7 @@ REPEATED = (
 _VALUE = 1.2e-6  # seconds of the emulator for an element of a tile on its way from accumulators to memory
 
 
-def wishes(plan: WarpspecializedPlan, tiles: Mapping[str, int]) -> Iterator[Wish]:
+def requests(plan: WarpspecializedPlan, tiles: Mapping[str, int]) -> Iterator[CaseRequest]:
     """The cases of any family that tell something of this one.
 
     Tensor maps bring zeros from beyond every end alike, and leave out what is stored there: sizes one by one around the
@@ -34,13 +34,13 @@ def wishes(plan: WarpspecializedPlan, tiles: Mapping[str, int]) -> Iterator[Wish
     if plan.blocks is not None:  # tiles in turn use every stage again
         left_out.add("blocks and stages")
     told = {f"{plan.k} 1 tiles", f"{plan.k} {longest(plan)} tiles and 1"}
-    for wish in derived(plan, tiles):
-        counts_tiles = wish.name.startswith(f"{plan.k} ") and " tiles" in wish.name
-        if wish.name not in left_out and (wish.name in told or not counts_tiles):
-            yield wish
+    for request in derived(plan, tiles):
+        counts_tiles = request.name.startswith(f"{plan.k} ") and " tiles" in request.name
+        if request.name not in left_out and (request.name in told or not counts_tiles):
+            yield request
 
 
-def more_wishes(plan: WarpspecializedPlan, tiles: Mapping[str, int]) -> Iterator[Wish]:
+def more_requests(plan: WarpspecializedPlan, tiles: Mapping[str, int]) -> Iterator[CaseRequest]:
     """Tiles that one cluster walks one after the other, each of which ends in another stage than the one before; of a
     batch also matrices of several tiles along each mode.
 
@@ -51,17 +51,17 @@ def more_wishes(plan: WarpspecializedPlan, tiles: Mapping[str, int]) -> Iterator
     if plan.batch is not None:
         sizes = {plan.batch: 2, along: extent[along] + 1, across: 2 * extent[across] + 1, plan.k: 1}
         why = "several along each mode, and not as many along one as along another"
-        yield Wish("tiles of matrices", why, sizes, data="integers")
+        yield CaseRequest("tiles of matrices", why, sizes, data="integers")
     if plan.blocks is None:
         if plan.split > 1:
             why = "each block of a cluster has more tiles of the sum than stages, and not all as many"
             depth = (plan.split * (ROUNDS * (plan.stages or 1) + 1) + 1) * plan.tile[plan.k] - 1
-            yield Wish("stages of parts", why, {plan.k: depth}, "padded", "integers")
+            yield CaseRequest("stages of parts", why, {plan.k: depth}, "padded", "integers")
         return
     yield from _in_turn(plan, {along: extent[along], across: tiles[across] // 2 + 1})
 
 
-def _in_turn(plan: WarpspecializedPlan, extent: Mapping[str, int]) -> Iterator[Wish]:
+def _in_turn(plan: WarpspecializedPlan, extent: Mapping[str, int]) -> Iterator[CaseRequest]:
     """Tiles that one cluster walks: of fewer tiles along the sum than stages, and of more.
 
     `extent` is how far tiles lie apart along the one mode, and how much there is of the other.
@@ -72,7 +72,7 @@ def _in_turn(plan: WarpspecializedPlan, extent: Mapping[str, int]) -> Iterator[W
     again = max(ROUNDS + 1, -(-(ROUNDS * buffers + 1) // pieces))  # tiles of a warpgroup
     least = ROUNDS * stages + 1  # tiles along the sum, of all tiles of a cluster
 
-    def walked(name: str, why: str, several: int, steps: int) -> Wish:
+    def walked(name: str, why: str, several: int, steps: int) -> CaseRequest:
         """So many tiles of a cluster, each of so many along the sum, which end in different stages."""
         steps += steps % stages == 0 and stages > 1
         sizes = {across: little, plan.k: steps * plan.split * plan.tile[plan.k] - 1}
@@ -80,7 +80,7 @@ def _in_turn(plan: WarpspecializedPlan, extent: Mapping[str, int]) -> Iterator[W
             sizes[along] = (several - 1) * apart + 1
         else:  # in two matrices
             sizes |= {plan.batch: 2, along: (-(-several // 2) - 1) * apart + 1}
-        return Wish(name, why, sizes, "padded", "integers", blocks=plan.cluster_size)
+        return CaseRequest(name, why, sizes, "padded", "integers", blocks=plan.cluster_size)
 
     several = again * taking - (taking - 1)
     why = "one cluster walks all tiles: stages, buffers, barriers and accumulators are used from tile to tile"

@@ -65,7 +65,7 @@ def _ordered(plan: WarpspecializedPlan) -> Claim:
             of = f"{count(sizes.tiles, 'tile')} of a cluster, {count(sizes.k_tiles, 'step')} along {plan.k}"
             return Claim("order", text, (f"{of}: {error.fault.text}",), False, ("schedule", "warps"))
         acts, phases = acts + found.acts, phases + found.phases
-    sizes_of = ", ".join(f"{sizes.tiles} x {sizes.k_tiles}" for sizes in tried)
+    sizes_of = ", ".join(dict.fromkeys(f"{sizes.tiles} x {sizes.k_tiles}" for sizes in tried))
     because = (
         f"{acts} acts on barriers and shared memory, by what is printed, and {phases} phases of barriers",
         f"for tiles of a cluster x steps along {plan.k} of {sizes_of}",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from cutegen.families.gemm_warpspecialized.epilogue_role import Storing
 from cutegen.families.gemm_warpspecialized.plan import WarpspecializedPlan
 from cutegen.families.gemm_warpspecialized.product import WARPGROUP
-from cutegen.families.gemm_warpspecialized.role import FOLDER, LOAD, MULTIPLIES, STORES
+from cutegen.families.gemm_warpspecialized.role import FOLDER, MULTIPLIES, STORES
 from cutegen.parts.barriers import Arrive, Meet, Wait
 from cutegen.parts.moving import Drain, Multiply, Stored
 from cutegen.parts.statements import Blank, Body, Code, For, If, Included, Let, Note, Region, Statement
@@ -105,7 +105,7 @@ class Multiplying(Storing):
         reads = {t.name: side.shared_by for side in plan.sides for t in side.tensors}
         all_but = "All but these products are done: the stage before is free"
         note = all_but if plan.in_flight else "They are done: the stage is free"
-        products = (Multiply(a, b, "stage", LOAD, reads), Note(note), Drain(1 if plan.in_flight else 0))
+        products = (Multiply(a, b, "stage", self.loaded, reads), Note(note), Drain(1 if plan.in_flight else 0))
         release = (self.release("k_tile > 0"), Let("before", "stage")) if plan.in_flight else (self.release(""),)
         step = (
             Wait("full", "stage", "phase"),

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from cutegen.lint.rule import Rule
     from cutegen.planning.report import Report
     from cutegen.tuning.choice import Choice
-    from cutegen.verification.wish import Wish
+    from cutegen.verification.case_request import CaseRequest
 
 
 class GemmWarpspecializedFamily(Family[WarpspecializedSchedule, WarpspecializedPlan]):
@@ -141,15 +141,15 @@ divisible: {N: 8}
     def band(self, plan: WarpspecializedPlan) -> tuple[str, int] | None:
         return (plan.spec.output.shape[plan.tile_order[1]], plan.band) if plan.band > 1 else None
 
-    def wishes(self, plan: WarpspecializedPlan, tiles: Mapping[str, int]) -> Iterator[Wish]:
-        from cutegen.families.gemm_warpspecialized.cases import wishes
+    def requests(self, plan: WarpspecializedPlan, tiles: Mapping[str, int]) -> Iterator[CaseRequest]:
+        from cutegen.families.gemm_warpspecialized.cases import requests
 
-        return wishes(plan, tiles)
+        return requests(plan, tiles)
 
-    def more_wishes(self, plan: WarpspecializedPlan, tiles: Mapping[str, int]) -> Iterator[Wish]:
-        from cutegen.families.gemm_warpspecialized.cases import more_wishes
+    def more_requests(self, plan: WarpspecializedPlan, tiles: Mapping[str, int]) -> Iterator[CaseRequest]:
+        from cutegen.families.gemm_warpspecialized.cases import more_requests
 
-        return more_wishes(plan, tiles)
+        return more_requests(plan, tiles)
 
     def variants(self, plan: WarpspecializedPlan) -> tuple[WarpspecializedPlan, ...]:
         from cutegen.families.gemm_warpspecialized.variants import variants

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cutegen.families.gemm_warpspecialized.plan import Side, WarpspecializedPlan
-from cutegen.families.gemm_warpspecialized.role import FOLDER, LOAD, PIECE, Role
+from cutegen.families.gemm_warpspecialized.role import FOLDER, PIECE, Role
 from cutegen.parts.barriers import Expect, Wait
 from cutegen.parts.moving import Load
 from cutegen.parts.statements import Body, Code, Elected, For, If, Included, Let, Note, Region, Statement
@@ -42,20 +42,19 @@ class Loading(Role):
         """The load of one tensor of an operand, to the stage."""
         plan, tensor = self.plan, side.tensors[number]
         tile = "m_tile" if side.letter == "A" else "n_tile"
-        k_tile = "k_first + k_tile" if self.split else "k_tile"
         matrix = ", l_tile" if plan.has_batch(tensor) else ""
         name, shared = tensor.name, side.shared_by > 1
         part = ("y" if side.letter == "A" else "x") if shared else "0"
         load = Load(
             tensor=name,
-            source=f"t{name}g{name}[None, {tile}, {k_tile}{matrix}]",
-            target=f"t{name}s{name}",
+            source=f"t{name}g{name}[None, {tile}, {self.k_tile}{matrix}]",
+            way=f"t{name}",
             barriers="full",
             index="stage",
             to=name,
             cell="stage",
             bytes=side.block * plan.tile[plan.k] * tensor.dtype.bytes // side.shared_by,
-            content=LOAD,
+            content=self.loaded,
             mask=f"mask_{self.stack(side)}" if shared else "",
             part=part,
         )
@@ -74,7 +73,7 @@ class Loading(Role):
             Load(
                 tensor=stem,
                 source=f"from_g{stem}[None, row, column{', l_tile' if plan.batch else ''}]",
-                target=f"to_s{stem}",
+                way="to_",
                 barriers="brought",
                 index="slot",
                 to=stem,

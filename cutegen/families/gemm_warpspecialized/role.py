@@ -11,7 +11,6 @@ from cutegen.families.gemm_warpspecialized.plan import Side, WarpspecializedPlan
 from cutegen.parts.statements import Body, Code, For, If, Let
 
 FOLDER = "gemm_warpspecialized"
-LOAD = "(tile, k_tile)"  # what a stage holds
 PIECE = "(tile, piece)"  # what a buffer of the epilogue holds
 PARTS = 2  # of a warpgroup, that act together: the warp that stores, and the other three
 # Named barriers: 0 is `sync_threads`; from these numbers on each warpgroup has one
@@ -35,6 +34,8 @@ class Role:
         self.rotates = bool(plan.passing) and plan.pieces % plan.buffers > 0 and not plan.in_turn
         self.own_tile = "n_tile * CLUSTER_K + share" if self.split else "n_tile"
         self.reused = self.split and plan.blocks is not None
+        self.k_tile = "k_first + k_tile" if self.split else "k_tile"
+        self.loaded = f"(tile, {self.k_tile})"  # what a stage holds
         # A warpgroup has buffers of its own, or both have the same
         self.stems = tuple(source_name(x) for x in plan.sources)
 

@@ -46,6 +46,7 @@ BROKEN = (
 
 HARMLESS = {
     # What is not there, or is done once more, when it is done for the last time; or waits for more than it must
+    ("Wait", "by some warps", "empty"): "the producer is one of them",
     ("Let", "left out", "before"): "the first stage before is none: nothing is released at it",
     ("Meet", "waits", "1"): "whoever gives the turn waits until it is taken",
     ("Meet", "waits", "2 - group"): "whoever gives the turn waits until it is taken",
@@ -93,7 +94,7 @@ def test_what_is_printed_is_right_in_every_order(name: str) -> None:
         assert prove(run_of(plan, sizes)).acts > 4
 
 
-@pytest.mark.parametrize("name", BROKEN)
+@pytest.mark.parametrize("name", sampled(BROKEN))
 def test_each_mistake_in_a_tree_is_refused(name: str) -> None:
     plan = plans()[name]
     harmless = HARMLESS | (ONE_TILE if plan.blocks is None else {}) | (IN_TURN if plan.in_turn else {})
@@ -102,10 +103,11 @@ def test_each_mistake_in_a_tree_is_refused(name: str) -> None:
     assert [str(one) for one in tried if not refused(plan, one)] == []
 
 
-def test_what_harms_nothing_is_somewhere() -> None:
+@pytest.mark.parametrize("names", [pytest.param(BROKEN, marks=pytest.mark.sweep)])
+def test_what_harms_nothing_is_somewhere(names: tuple[str, ...]) -> None:
     """The lists of mistakes that harm nothing have none that is refused everywhere."""
     left = {*HARMLESS, *ONE_TILE, *IN_TURN}
-    for name in BROKEN:
+    for name in names:
         plan = plans()[name]
         left -= {about(one) for one in mistakes(roles(plan, [])) if about(one) in left and not refused(plan, one)}
     assert left == set()
@@ -155,10 +157,10 @@ def test_the_emulator_fails_on_what_is_printed_of_a_mistake(
     assert "fault[" in report.message
 
 
-SMALL = (Counts(1, 3), Counts(2, 2))
+SMALL = (Counts(1, 3), Counts(2, 1))
 
 
-@pytest.mark.parametrize("name", ["gemm_bf16_kkn-0", "gemm_bf16_pingpong-0"])
+@pytest.mark.parametrize("name", sampled(["gemm_bf16_pingpong-0", "gemm_bf16_kkn-0"]))
 def test_a_search_of_all_orders_agrees(name: str) -> None:
     """On one block with two stages: what is proved from one order, right or with a mistake, fails in no order."""
     sides = {side.letter.lower(): replace(side, shared_by=1) for side in plans()[name].sides}
