@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from cutegen.ops.op import Op
     from cutegen.planning.report import Report
     from cutegen.tuning.choice import Choice
-    from cutegen.verification.wish import Wish
+    from cutegen.verification.case_request import CaseRequest
 
 S = TypeVar("S", bound=Schedule)
 P = TypeVar("P", bound=Plan)
@@ -166,7 +166,7 @@ class Family(ABC, Generic[S, P]):
         """
         return iter(())
 
-    def unsaid_excess(self, plan: P, made: Sequence[Access]) -> float:
+    def unreported_cost(self, plan: P, made: Sequence[Access]) -> float:
         """What no rule says of a kernel's excess, as a multiple of what would do; advice may not raise it."""
         return 0.0
 
@@ -293,7 +293,7 @@ class Family(ABC, Generic[S, P]):
         """
         return 0
 
-    def wishes(self, plan: P, tiles: Mapping[str, int]) -> Iterator[Wish] | None:
+    def requests(self, plan: P, tiles: Mapping[str, int]) -> Iterator[CaseRequest] | None:
         """The cases that the kernel is verified on, in their order, instead of those that follow for any family.
 
         None for the latter. `tiles` is what a block covers, and the size itself of a mode whose size is fixed.
@@ -306,10 +306,10 @@ class Family(ABC, Generic[S, P]):
         """
         return None
 
-    def more_wishes(self, plan: P, tiles: Mapping[str, int]) -> Iterator[Wish]:
+    def more_requests(self, plan: P, tiles: Mapping[str, int]) -> Iterator[CaseRequest]:
         """Cases besides those that follow for any family, where this one counts or pads in a way of its own.
 
-        `tiles` is as for `wishes`.
+        `tiles` is as for `requests`.
         """
         return iter(())
 

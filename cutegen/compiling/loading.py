@@ -10,7 +10,7 @@ from pathlib import Path
 from types import CodeType, ModuleType
 
 
-class _AsItIs(SourceFileLoader):
+class _UncachedLoader(SourceFileLoader):
     """Loads a file as it is: neither reads nor leaves bytecode, which passes for that of any text as long, written
     within the same second.
     """
@@ -29,7 +29,7 @@ def load(path: Path, name: str) -> ModuleType:
         raise ImportError(f"{path} is not a Python file")
     path = path.absolute()
     linecache.cache.pop(str(path), None)  # which, too, tells texts of one length by the time only
-    spec = importlib.util.spec_from_file_location(name, path, loader=_AsItIs(name, str(path)))
+    spec = importlib.util.spec_from_file_location(name, path, loader=_UncachedLoader(name, str(path)))
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module

@@ -16,10 +16,10 @@ from cutegen.hostchecks.judging import Host
 from cutegen.hostchecks.sizes import odd_along, small
 from cutegen.language.model import KernelSpec, Tensor
 from cutegen.verification.asked import op_of
+from cutegen.verification.case_request import Layout
 from cutegen.verification.cases import Case, align_unit, compact_allowed
 from cutegen.verification.compare import compare
 from cutegen.verification.tensors import Guarded, make_tensors
-from cutegen.verification.wish import Layout
 
 if TYPE_CHECKING:
     import torch

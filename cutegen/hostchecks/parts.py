@@ -11,12 +11,12 @@ from cutegen.hostchecks.asked import family_of
 from cutegen.hostchecks.judging import Host
 from cutegen.reference.bounds import Expected, evaluate
 from cutegen.verification import costs
+from cutegen.verification.case_requests import between
 from cutegen.verification.cases import strides_for
 from cutegen.verification.compare import compare
 from cutegen.verification.data import data_for
 from cutegen.verification.executor import CannotRun, Far
 from cutegen.verification.tensors import Guarded, guarded
-from cutegen.verification.wishes import between
 
 if TYPE_CHECKING:
     from cutegen.emulator import Launch

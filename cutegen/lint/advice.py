@@ -42,7 +42,7 @@ def standing(spec: KernelSpec, plan: Plan) -> Standing:
     made = accesses(plan)
     rules = family_of(spec).performance_rules()
     found = tuple((rule, finding) for rule in rules for finding in rule.find(spec, plan, made))
-    return Standing(found, family_of(spec).unsaid_excess(plan, made))
+    return Standing(found, family_of(spec).unreported_cost(plan, made))
 
 
 def advise_on(spec: KernelSpec, number: int, plan: Plan, report: Report) -> None:

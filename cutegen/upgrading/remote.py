@@ -21,7 +21,7 @@ from cutegen.upgrading.survey import Survey, survey_compiled, survey_from_json, 
 _START = f"""\
 if __name__ == "__main__":
     try:
-        from cutegen.upgrading.there import main
+        from cutegen.upgrading.remote import main
 
         main()
     except KeyboardInterrupt:  # also while it imports, which takes seconds
@@ -30,14 +30,14 @@ if __name__ == "__main__":
 _PATIENCE = 15.0  # seconds for a process to end its workers
 
 
-class ThereError(CutegenError):
+class RemoteError(CutegenError):
     """Says that nothing can be found out in the other environment."""
 
 
-def survey_there(python: Path, specs: Sequence[Path], on: Where, jobs: int | None) -> Survey:
+def survey_remote(python: Path, specs: Sequence[Path], on: Where, jobs: int | None) -> Survey:
     """Compiles and verifies the kernels of specs in the environment of that interpreter.
 
-    Its progress goes to this process's standard error. Raises ThereError where the process does not answer.
+    Its progress goes to this process's standard error. Raises RemoteError where the process does not answer.
     """
     with tempfile.TemporaryDirectory(prefix="cutegen-there-", ignore_cleanup_errors=True) as folder:
         # A folder with nothing but this package: where it is installed, the packages of this environment are beside it
@@ -61,11 +61,11 @@ def survey_there(python: Path, specs: Sequence[Path], on: Where, jobs: int | Non
         except (OSError, ValueError):
             if code == INTERRUPTED:
                 raise KeyboardInterrupt from None
-            raise ThereError(
+            raise RemoteError(
                 f"cutegen ended there with status {code}, and said no more than what stands above"
             ) from None
     if "why" in data:
-        raise ThereError(data["why"])
+        raise RemoteError(data["why"])
     return survey_from_json(data)
 
 

@@ -13,9 +13,9 @@ from cutegen.project.sources import Unit
 from cutegen.upgrading.beside import COMPILER, packages_here
 from cutegen.upgrading.comparing import KernelChange, compare_surveys, needs_verification_here
 from cutegen.upgrading.environments import Environment, environment_with
+from cutegen.upgrading.remote import RemoteError, survey_remote
 from cutegen.upgrading.requirements import Requirement, too_old
 from cutegen.upgrading.survey import survey_compiled, survey_verified
-from cutegen.upgrading.there import ThereError, survey_there
 
 NOTHING = "what was asked for is what is installed here: there is nothing to compare, and nothing was run"
 
@@ -48,7 +48,7 @@ def compare_with(
     """Compiles and verifies kernels with other packages, and compares with what they are here.
 
     Where all that was asked for is what is here, nothing is run. Otherwise all of them are run there; here those that
-    an equal PTX does not already tell of. `tell` gets a line as each part begins. Raises InstallError and ThereError,
+    an equal PTX does not already tell of. `tell` gets a line as each part begins. Raises InstallError and RemoteError,
     and OSError where no process can be started.
     """
     with environment_with(requirements, pre=pre, tell=tell) as environment:
@@ -59,7 +59,7 @@ def compare_with(
         for notice in notices:
             tell(f"note: {notice}")
         tell(f"with {named(versions, 1)}:")
-        there = survey_there(environment.python, specs, on, jobs)
+        there = survey_remote(environment.python, specs, on, jobs)
         _check(environment, there.compiler)
     tell(f"with {named(versions, 0)}, as it is here:")
     here = survey_compiled(units, jobs, progress)
@@ -94,9 +94,9 @@ def named(versions: Mapping[str, tuple[str, str]], side: int) -> str:
 
 
 def _check(environment: Environment, compiler: str) -> None:
-    """Raises ThereError where the process imported another compiler than the environment's own."""
+    """Raises RemoteError where the process imported another compiler than the environment's own."""
     folder = environment.python.parents[1]
     if COMPILER in environment.own and not Path(compiler).is_relative_to(folder):
         where = compiler or "nowhere"
         help = "is another one in PYTHONPATH? Leave that out"
-        raise ThereError(f"the compiler that was installed is not the one that is imported, from {where}", help)
+        raise RemoteError(f"the compiler that was installed is not the one that is imported, from {where}", help)

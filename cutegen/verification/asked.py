@@ -12,7 +12,7 @@ from cutegen.planning.plan import Plan
 if TYPE_CHECKING:
     from cutegen.analysis.buffers import Scratch
     from cutegen.atoms.mma import SumOrder
-    from cutegen.verification.wish import Wish
+    from cutegen.verification.case_request import CaseRequest
 
 
 class Op(Protocol):
@@ -54,9 +54,9 @@ class Family(Protocol):
 
     def threads_beside(self, plan: Plan, sizes: Mapping[str, int]) -> int: ...
 
-    def wishes(self, plan: Plan, tiles: Mapping[str, int]) -> Iterator[Wish] | None: ...
+    def requests(self, plan: Plan, tiles: Mapping[str, int]) -> Iterator[CaseRequest] | None: ...
 
-    def more_wishes(self, plan: Plan, tiles: Mapping[str, int]) -> Iterator[Wish]: ...
+    def more_requests(self, plan: Plan, tiles: Mapping[str, int]) -> Iterator[CaseRequest]: ...
 
     def form(self, plan: Plan) -> object | None: ...
 

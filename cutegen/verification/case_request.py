@@ -13,7 +13,7 @@ Data = Literal["random", "integers", "special", "rows", "magnitudes"]
 
 
 @dataclass(frozen=True)
-class Wish:
+class CaseRequest:
     """A case before its sizes are brought to allowed ones. Modes that `wanted` leaves out get the tile's size.
 
     `scalars` has values of some scalars by name; the others follow from the case. The rest is as for `Case`.

@@ -13,9 +13,9 @@ from types import MappingProxyType
 from cutegen.language.model import KernelSpec, Tensor
 from cutegen.planning.plan import Plan
 from cutegen.verification.asked import family_of
+from cutegen.verification.case_request import CaseRequest, Data, Layout
+from cutegen.verification.case_requests import allowed, between, derived, tiles_of
 from cutegen.verification.forms import firsts_of_form
-from cutegen.verification.wish import Data, Layout, Wish
-from cutegen.verification.wishes import allowed, between, derived, tiles_of
 
 NO_UNITS: Mapping[str, int] = MappingProxyType({})
 WELL_ALIGNED = 256  # bytes: of a base address that is not at its least alignment
@@ -114,11 +114,11 @@ def derive_cases(plan: Plan) -> tuple[Case, ...]:
         ways = kernel.ways
         for number, way in enumerate(ways):
             tiles = tiles_of(way)
-            own = family_of(way.spec).wishes(way, tiles)
-            for wish in derived(way, tiles) if own is None else own:
-                wanted = (place in general or not wish.once) and (place in firsts or not wish.form)
-                if wanted and (number == 0 or wish.every_way):
-                    _add(cases, plan, kernel, way, wish, tiles, number)
+            own = family_of(way.spec).requests(way, tiles)
+            for request in derived(way, tiles) if own is None else own:
+                wanted = (place in general or not request.once) and (place in firsts or not request.form)
+                if wanted and (number == 0 or request.every_way):
+                    _add(cases, plan, kernel, way, request, tiles, number)
         beside = [*_just_beyond(plan, ways[0], len(cases))]
         if len(ways) > 1 or kernel is not plan:
             targets = told.setdefault(_family(kernel) if len(ways) > 1 else "", set())
@@ -159,17 +159,17 @@ def _all_but_one(plan: Plan, usual: Plan, seed: int, *, whole: bool) -> Iterator
     kernel, spec = plan.spec, usual.spec
     tiles = tiles_of(usual)
     several = {m: max(tiles[m], 2) for m in _outer(spec)}  # with 1, distances between them count for nothing
-    sizes = next(allowed(spec, tiles, Wish("", "", several)), None)
+    sizes = next(allowed(spec, tiles, CaseRequest("", "", several)), None)
     if sizes is None:
         return
-    least = next(allowed(spec, tiles, Wish("", "", {**sizes, **dict.fromkeys(several, 1)})), sizes)
+    least = next(allowed(spec, tiles, CaseRequest("", "", {**sizes, **dict.fromkeys(several, 1)})), sizes)
     of = f", {usual.case}" if usual.case else ""
     aligned = {t.name: t.align or 1 for t in spec.tensors if t.align != kernel.tensor(t.name).align}
     for mode in spec.divisible:
         for step in _steps(spec.divisible[mode], kernel.divisible.get(mode, 1))[0 if whole else -1 :]:
             beyond = sizes[mode] + step > spec.sizes_of(mode)[1]  # too long for this kernel anyway: stay below
             unfit = sizes[mode] + step - beyond * spec.divisible[mode]
-            more = next(allowed(kernel, tiles, Wish("", "", {**sizes, mode: unfit})), sizes)
+            more = next(allowed(kernel, tiles, CaseRequest("", "", {**sizes, mode: unfit})), sizes)
             if more[mode] % spec.divisible[mode] == 0:
                 continue
             why = "accesses fit all but its end" + f", a multiple of {step}" * (step > 1)
@@ -231,11 +231,11 @@ def _add(
     plan: Plan,
     kernel: Plan,
     way: Plan,
-    wish: Wish,
+    request: CaseRequest,
     tiles: Mapping[str, int],
     number: int,
 ) -> None:
-    """Adds the case of a wish, unless there is one like it.
+    """Adds the case of a request, unless there is one like it.
 
     The spec of `plan` says what every call keeps to, that of `kernel`, one of its kernels, what those do that it is
     for, and that of `way`, which has that number, what those do that run in it. In all ways but the first no tensor
@@ -244,18 +244,26 @@ def _add(
     spec = way.spec
     aligned = {t.name: t.align or 1 for t in spec.tensors if t.align != plan.spec.tensor(t.name).align}
     of = f", {kernel.case}" if kernel.case else ""
-    for wanted in allowed(spec, tiles, wish):
+    for wanted in allowed(spec, tiles, request):
         sizes = plan.own_sizes(kernel, wanted)
         if sizes is None:
             continue
-        layout: Layout = wish.layout
+        layout: Layout = request.layout
         if number and layout == "compact":
             layout = "offset"
         elif layout == "compact" and not compact_allowed(spec, sizes):
             layout = "padded"
-        key = (kernel.case, number, tuple(sizes.items()), layout, wish.data, tuple(wish.scalars.items()), wish.blocks)
+        key = (
+            kernel.case,
+            number,
+            tuple(sizes.items()),
+            layout,
+            request.data,
+            tuple(request.scalars.items()),
+            request.blocks,
+        )
         if key not in cases:
-            name = (f"{wish.name}, {way.way}" if number else wish.name) + of
-            case = Case(name, wish.why, sizes, layout, wish.data, len(cases), wish.scalars, aligned)
-            cases[key] = replace(case, blocks=wish.blocks, of=(kernel.case, number))
-            return  # rounding the other way would be another wish's case
+            name = (f"{request.name}, {way.way}" if number else request.name) + of
+            case = Case(name, request.why, sizes, layout, request.data, len(cases), request.scalars, aligned)
+            cases[key] = replace(case, blocks=request.blocks, of=(kernel.case, number))
+            return  # rounding the other way would be another request's case

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from cutegen.dtypes import Dtype
 from cutegen.language.model import Tensor
-from cutegen.verification.wish import Data
+from cutegen.verification.case_request import Data
 
 if TYPE_CHECKING:
     import torch

@@ -15,6 +15,7 @@ from cutegen.language.model import KernelSpec
 from cutegen.planning.plan import Plan
 from cutegen.reference.bounds import Expected
 from cutegen.verification.asked import family_of
+from cutegen.verification.case_request import Data
 from cutegen.verification.cases import Case
 from cutegen.verification.compare import Comparison, compare, together
 from cutegen.verification.executor import CannotRun, Executor, Ran
@@ -23,7 +24,6 @@ from cutegen.verification.lacking import NoMemory, raise_no_memory
 from cutegen.verification.report import CaseReport, Status
 from cutegen.verification.returned import WrongReturn
 from cutegen.verification.tensors import Guarded, digest, poisons
-from cutegen.verification.wish import Data
 
 if TYPE_CHECKING:
     import torch

@@ -8,9 +8,9 @@ import heapq
 from collections.abc import Container, Hashable, Mapping, Sequence
 
 from cutegen.planning.plan import Plan
+from cutegen.verification.case_requests import tiles_of
 from cutegen.verification.cases import Case
 from cutegen.verification.costs import seconds
-from cutegen.verification.wishes import tiles_of
 
 _CASE = 0.05  # seconds: what a case takes whatever its size is
 _QUICK = ("way", "data", "layout", "blocks", "size")

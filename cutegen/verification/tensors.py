@@ -20,11 +20,11 @@ from cutegen.expressions.tree import MatMul, walk
 from cutegen.language.model import KernelSpec, Tensor
 from cutegen.reference.masks import some
 from cutegen.verification.asked import family_of, op_of
+from cutegen.verification.case_request import Layout
 from cutegen.verification.cases import WELL_ALIGNED, Case, align_unit, strides_for
 from cutegen.verification.compare import bits_of
 from cutegen.verification.data import SMALL, data_for, largest_whole
 from cutegen.verification.operands import with_telling_operands
-from cutegen.verification.wish import Layout
 
 if TYPE_CHECKING:
     import torch

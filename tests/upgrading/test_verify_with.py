@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 from wheels import offline, write_compiler, write_wheel
 
 from cutegen.cli import cli
-from cutegen.upgrading import there
+from cutegen.upgrading import remote
 
 __all__ = ["offline"]
 SPEC = """cutegen: 1
@@ -94,6 +94,6 @@ def test_what_cannot_be_is_wrong_use(project: Path, offline: Path, arguments: tu
 def test_an_interrupt_while_it_imports_is_none_of_its_errors(tmp_path: Path) -> None:
     package = tmp_path / "cutegen" / "upgrading"
     package.mkdir(parents=True)
-    (package / "there.py").write_text("raise KeyboardInterrupt")
-    done = subprocess.run([sys.executable, "-c", there._START], cwd=tmp_path, env={}, capture_output=True, text=True)
+    (package / "remote.py").write_text("raise KeyboardInterrupt")
+    done = subprocess.run([sys.executable, "-c", remote._START], cwd=tmp_path, env={}, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (130, "")

@@ -15,7 +15,6 @@ from cutegen.families.elementwise.schedule import ElementwiseSchedule
 from cutegen.families.gemm_multistage.schedule import GemmSchedule
 from cutegen.language.model import KernelSpec, Tensor, Verify
 from cutegen.verification.cases import Case, compact_allowed, derive_cases, strides_for
-from cutegen.verification.forms import firsts_of_form
 
 
 def gemm(
@@ -192,8 +191,8 @@ def test_scalars_are_tried_in_the_last_kernel_of_each_target(targets: str) -> No
 
 def test_each_kernel_of_any_row_has_the_ends_and_rows_of_all_kinds() -> None:
     (module,) = generate(ANY_N, "specs/x.yaml").modules
-    cases, firsts = derive_cases(module.plan), firsts_of_form(module.plan.kernels)
-    for place, kernel in enumerate(module.plan.kernels):
+    cases = derive_cases(module.plan)
+    for kernel in module.plan.kernels:
         own = [case for case in cases if case.name.endswith(f", {kernel.case}")]
         low, high = kernel.spec.sizes_of("N")
         sizes, step = {case.sizes["N"] for case in own}, kernel.spec.divisible.get("N", 1)
@@ -202,8 +201,7 @@ def test_each_kernel_of_any_row_has_the_ends_and_rows_of_all_kinds() -> None:
         assert high >= 2**31 - 1 or high - high % step in sizes
         assert any(size % tile == 0 for size in sizes) and any(size % tile == tile - step for size in sizes)
         assert any(size % tile == step for size in sizes) or high <= tile
-        of_all, of_form = {"random", "integers", "rows"}, {"special", "magnitudes"}
-        assert {case.data for case in own} == (of_all | of_form if place in firsts else of_all)
+        assert {case.data for case in own} == {"random", "integers", "special", "rows", "magnitudes"}
         assert {case.layout for case in own} >= {"padded", "offset"}
         assert any(case.sizes["M"] > 1 for case in own) and any(case.sizes["M"] == 0 for case in own)
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 
 from cutegen.codegen import Module, generate
+from cutegen.planning.plan import Plan
 from cutegen.verification.cases import Case, derive_cases
 from cutegen.verification.forms import firsts_of_form
 
@@ -21,7 +23,7 @@ tensors:
 compute: Y = X / sum(X, N)
 """
 COMMON = {"tile", "all one less", "all 1", "primes", "padded residue", "offset residue", "rows", "the longest rows"}
-OF_FORM = {"all one more", "several and a residue", "special values", "rows of all magnitudes", "rows of all blocks"}
+OF_FORM = {"all one more", "several and a residue", "rows of all blocks"}
 
 
 @pytest.fixture(scope="module")
@@ -70,3 +72,20 @@ def test_each_kernel_has_its_sizes_and_addresses_that_it_is_not_for(module: Modu
         of = re.escape(kernel.case)
         for what in ("N alone does not fit( by \\d+)?", "X alone stands at \\d+", "Y alone stands at \\d+", "N beyond"):
             assert any(re.fullmatch(f"{what},? {of}", name) for name in cases), (what, kernel.case)
+
+
+def test_kernels_of_other_statements_are_of_other_forms() -> None:
+    """One thread a row has no reduction; many threads of a block load what broadcasts late; few rows are no form."""
+    text = ROWS.replace("targets: [sm_90a]\n", "targets: [sm_90a]\nstatic: {N: 1024}\n")
+    text = text.replace("compute:", "schedule: {tiler: {M: ROWS, N: 1024}, threads_per_row: THREADS}\ncompute:")
+
+    def kernel(rows: int, threads: int) -> Plan:
+        own = text.replace("ROWS", str(rows)).replace("THREADS", str(threads))
+        (found,) = generate(own, "rows.yaml").modules
+        return replace(found.plan, spec=replace(found.plan.spec, within={}), values=1)  # type: ignore[call-arg]
+
+    warps = [kernel(1, 64), kernel(1, 128)]
+    assert firsts_of_form(warps) == {0}
+    assert firsts_of_form([*warps, kernel(8, 16)]) == {0, 2}
+    few = replace(warps[1], spec=replace(warps[1].spec, within={"M": (0, 2)}))
+    assert firsts_of_form([few, warps[0]]) == {0, 1}

@@ -14,12 +14,12 @@ from cutegen.language.model import KernelSpec, Scalar, Tensor
 from cutegen.language.reader import read_specs
 from cutegen.planning import resolve
 from cutegen.planning.report import Report
+from cutegen.verification.case_request import Data
 from cutegen.verification.cases import Case, Layout
 from cutegen.verification.compare import bits_of
 from cutegen.verification.data import KINDS_OF_ROWS
 from cutegen.verification.scalars import scalar_values
 from cutegen.verification.tensors import Guarded, compared_with, data_for, make_tensors, poisons
-from cutegen.verification.wish import Data
 
 SIZES = {"M": 5, "N": 7}
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from cutegen.families.gemm_multistage.plan import MultistagePlan
-from cutegen.verification.wish import Wish
+from cutegen.verification.case_request import CaseRequest
 
 
-def more_wishes(plan: MultistagePlan, tiles: Mapping[str, int]) -> Iterator[Wish]:
+def more_requests(plan: MultistagePlan, tiles: Mapping[str, int]) -> Iterator[CaseRequest]:
     """The cases of workspaces. `tiles` is what a block covers of each mode."""
     more = {mode: tiles[mode] + 1 for mode in plan.spec.modes if mode not in plan.spec.static}
     yield from _workspaces(plan, more)
 
 
-def _workspaces(plan: MultistagePlan, more: Mapping[str, int]) -> Iterator[Wish]:
+def _workspaces(plan: MultistagePlan, more: Mapping[str, int]) -> Iterator[CaseRequest]:
     """The cases around the tiles of the kernels that fill workspaces, which are not those of the product."""
     for x in plan.workspaces:
         for step, what in ((-1, "less"), (1, "more")):
@@ -23,4 +23,4 @@ def _workspaces(plan: MultistagePlan, more: Mapping[str, int]) -> Iterator[Wish]
                 f"{x.mode} and {x.k} one {what} than the tile of the kernel that fills the workspace of {x.tensor.name}"
             )
             free = {mode: size for mode, size in sizes.items() if mode not in plan.spec.static}
-            yield Wish(f"workspace of {x.tensor.name}, one {what}", why, {**more, **free}, data="integers")
+            yield CaseRequest(f"workspace of {x.tensor.name}, one {what}", why, {**more, **free}, data="integers")

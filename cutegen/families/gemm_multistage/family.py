@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from cutegen.lint.rule import NoteRule, PerformanceRule, Rule
     from cutegen.planning.report import Report
     from cutegen.tuning.choice import Choice
-    from cutegen.verification.wish import Wish
+    from cutegen.verification.case_request import CaseRequest
 
 
 class GemmMultistageFamily(Family[GemmSchedule, GemmPlan]):
@@ -101,7 +101,7 @@ targets: [sm_80, sm_90a]
 
         return numbered_layouts(spec)
 
-    def unsaid_excess(self, plan: GemmPlan, made: Sequence[Access]) -> float:
+    def unreported_cost(self, plan: GemmPlan, made: Sequence[Access]) -> float:
         from cutegen.families.gemm_multistage.rules.bank_conflicts import narrow_reads
 
         return narrow_reads(plan, made)
@@ -134,10 +134,10 @@ targets: [sm_80, sm_90a]
     def band(self, plan: GemmPlan) -> tuple[str, int] | None:
         return (plan.spec.output.shape[plan.tile_order[1]], plan.swizzle) if plan.swizzle > 1 else None
 
-    def more_wishes(self, plan: GemmPlan, tiles: Mapping[str, int]) -> Iterator[Wish]:
-        from cutegen.families.gemm_multistage.cases import more_wishes
+    def more_requests(self, plan: GemmPlan, tiles: Mapping[str, int]) -> Iterator[CaseRequest]:
+        from cutegen.families.gemm_multistage.cases import more_requests
 
-        return more_wishes(plan, tiles)
+        return more_requests(plan, tiles)
 
     def accesses(self, plan: GemmPlan) -> tuple[Access, ...]:
         from cutegen.families.gemm_multistage.accesses import accesses_of

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cutegen.verification.wish import Wish
+from cutegen.verification.case_request import CaseRequest
 
 
-def wishes() -> Iterator[Wish]:
+def requests() -> Iterator[CaseRequest]:
     """Every case of a probe."""
-    yield Wish("compact", "the layout's own tile", data="integers")
-    yield Wish("random", "the layout's own tile")
-    yield Wish("special values", "numbers that other types have not", data="special")
-    yield Wish("padded", "rows further apart than they are long", layout="padded")
-    yield Wish("offset", "a slice at the least alignment that the spec allows", layout="offset")
-    yield Wish("offset integers", "a slice at the least alignment that the spec allows", {}, "offset", "integers")
+    yield CaseRequest("compact", "the layout's own tile", data="integers")
+    yield CaseRequest("random", "the layout's own tile")
+    yield CaseRequest("special values", "numbers that other types have not", data="special")
+    yield CaseRequest("padded", "rows further apart than they are long", layout="padded")
+    yield CaseRequest("offset", "a slice at the least alignment that the spec allows", layout="offset")
+    yield CaseRequest(
+        "offset integers", "a slice at the least alignment that the spec allows", {}, "offset", "integers"
+    )

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from cutegen.language.model import Tensor
     from cutegen.lint.rule import Rule
     from cutegen.planning.report import Report
-    from cutegen.verification.wish import Wish
+    from cutegen.verification.case_request import CaseRequest
 
 
 class ProbeFamily(Family[ProbeSchedule, ProbePlan]):
@@ -66,10 +66,10 @@ class ProbeFamily(Family[ProbeSchedule, ProbePlan]):
 
         return kernel_parts(plan)
 
-    def wishes(self, plan: ProbePlan, tiles: Mapping[str, int]) -> Iterator[Wish]:
-        from cutegen.families.probe.cases import wishes
+    def requests(self, plan: ProbePlan, tiles: Mapping[str, int]) -> Iterator[CaseRequest]:
+        from cutegen.families.probe.cases import requests
 
-        return wishes()
+        return requests()
 
     def accesses(self, plan: ProbePlan) -> tuple[Access, ...]:
         from cutegen.families.probe.analysis import accesses_of

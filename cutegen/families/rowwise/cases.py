@@ -11,10 +11,10 @@ from cutegen.atoms.targets import WARP
 from cutegen.families.rowwise.flat import flat_sizes, parted, parts_of
 from cutegen.families.rowwise.plan import RowwisePlan
 from cutegen.families.rowwise.rows import counts_of_threads, longest
+from cutegen.verification.case_request import CaseRequest, Data
+from cutegen.verification.case_requests import BANDS, ROUNDS, between, derived
 from cutegen.verification.data import KINDS_OF_ROWS, MAGNITUDES
 from cutegen.verification.telling_scalars import telling_scalars
-from cutegen.verification.wish import Data, Wish
-from cutegen.verification.wishes import BANDS, ROUNDS, between, derived
 
 ROWS = 3 * KINDS_OF_ROWS + 1
 MANY_ELEMENTS, MOST_ELEMENTS = 1 << 18, 5 << 20
@@ -33,7 +33,7 @@ _REPEATED = (
 unusual at once."""
 
 
-def wishes(plan: RowwisePlan, tiles: Mapping[str, int]) -> Iterator[Wish]:
+def requests(plan: RowwisePlan, tiles: Mapping[str, int]) -> Iterator[CaseRequest]:
     """The cases of any family, without those that show nothing more of rows.
 
     Rows do not depend on each other, so modes need not change one at a time: the cases in which every mode is one
@@ -43,17 +43,17 @@ def wishes(plan: RowwisePlan, tiles: Mapping[str, int]) -> Iterator[Wish]:
     left_out = {*_REPEATED, *(f"{mode} {what}" for mode in modes for what in ("one less", "one more"))}
     left_out |= {f"{mode} = 1" for mode in modes if mode not in own or plan.spec.sizes_of(mode)[0] > 1}
     left_out |= {f"{count} tiles of {mode}" for mode in modes for count in BANDS}
-    return (wish for wish in derived(plan, tiles) if wish.name not in left_out)
+    return (request for request in derived(plan, tiles) if request.name not in left_out)
 
 
-def more_wishes(plan: RowwisePlan, tiles: Mapping[str, int]) -> Iterator[Wish]:
+def more_requests(plan: RowwisePlan, tiles: Mapping[str, int]) -> Iterator[CaseRequest]:
     """Cases besides those that follow for any family. `tiles` is what a block has at a time."""
-    for wish in _wishes(plan, flat_sizes(plan.flat, tiles)):
-        yield replace(wish, wanted=parted(plan.flat, wish.wanted))
+    for request in _requests(plan, flat_sizes(plan.flat, tiles)):
+        yield replace(request, wanted=parted(plan.flat, request.wanted))
     yield from _rows_of_parts(plan, tiles)
 
 
-def _rows_of_parts(plan: RowwisePlan, tiles: Mapping[str, int]) -> Iterator[Wish]:
+def _rows_of_parts(plan: RowwisePlan, tiles: Mapping[str, int]) -> Iterator[CaseRequest]:
     """Cases in which each mode that a row is made of has several elements, about as many as a block has of the row."""
     free = [part for part in parts_of(plan.flat) if part not in plan.flat.static]
     if len(parts_of(plan.flat)) == 1 or not free:
@@ -62,11 +62,11 @@ def _rows_of_parts(plan: RowwisePlan, tiles: Mapping[str, int]) -> Iterator[Wish
     fixed = prod(plan.flat.static.get(part, 1) for part in parts_of(plan.flat))
     for name, few in (("few", 3), ("many", 13)):
         sizes = dict.fromkeys(free, few) | {free[-1]: max(2, held // (fixed * few ** (len(free) - 1)) - 1)}
-        yield Wish(f"{name} of a row's modes", "a row goes along several", sizes, every_way=True)
-        yield Wish(f"{name} of a row's modes, rows", "a row goes along several", sizes, data="rows")
+        yield CaseRequest(f"{name} of a row's modes", "a row goes along several", sizes, every_way=True)
+        yield CaseRequest(f"{name} of a row's modes, rows", "a row goes along several", sizes, data="rows")
 
 
-def _wishes(plan: RowwisePlan, tiles: Mapping[str, int]) -> Iterator[Wish]:
+def _requests(plan: RowwisePlan, tiles: Mapping[str, int]) -> Iterator[CaseRequest]:
     """The cases, with a row of one mode."""
     row, held = plan.row, tiles[plan.row]
     part = held // 3 + 1 if plan.walked else held
@@ -79,38 +79,38 @@ def _wishes(plan: RowwisePlan, tiles: Mapping[str, int]) -> Iterator[Wish]:
     why = "rows that are all equal, all -inf, of one element, with one NaN, of the largest numbers, that cancel"
     several = plan.walked and many(held + part)[row] > held * plan.cluster  # pieces, of which a row has more than one
     if not plan.walked or many(part)[row] <= held * plan.cluster:
-        yield Wish("rows", why, many(part), data="rows", every_way=True)
+        yield CaseRequest("rows", why, many(part), data="rows", every_way=True)
     if row in plan.masked and not plan.walked:
         how = "rows that end within what threads hold"
-        yield Wish("rows, one less", how, many(part - 1), data="rows", every_way=True)
+        yield CaseRequest("rows, one less", how, many(part - 1), data="rows", every_way=True)
     if plan.fewer_threads and not plan.walked and not plan.way:
         for threads in (n for n in counts_of_threads(plan.threads_per_row) if n <= WARP and n & (n - 1) == 0):
             how = f"as long as {threads} threads hold"
-            yield Wish(f"rows of {threads} threads", how, many(threads * plan.values), data="rows")
+            yield CaseRequest(f"rows of {threads} threads", how, many(threads * plan.values), data="rows")
     if plan.cluster > 1 and row not in plan.flat.static:
         how = "of which each block of a cluster has a part" + ", and then a second one" * plan.walked
         most = held * plan.cluster * (2 if plan.walked else 1)
-        yield Wish("rows of all blocks", how, many(most, 3), data="rows", every_way=True, form=True)
+        yield CaseRequest("rows of all blocks", how, many(most, 3), data="rows", every_way=True, form=True)
     if plan.beside is not None:
         yield from _with_scalars(plan, many(part))
     if plan.beside is not None:
         how = "each row of other magnitudes, of all that its type has"
         rows = max(1, min(MAGNITUDES, MANY_ELEMENTS // max(1, many(part)[row])))
-        yield Wish("rows of all magnitudes", how, {**many(part), plan.beside: rows}, data="magnitudes", form=True)
+        yield CaseRequest("rows of all magnitudes", how, {**many(part), plan.beside: rows}, data="magnitudes")
     if several or plan.walked and row not in plan.flat.static:
         few = LONG_ROWS_ELEMENTS // max(1, many(held + part)[row])  # the case "rows" has all kinds
         sizes = many(held + part, max(FEWEST_ROWS, min(KINDS_OF_ROWS, few)))
-        yield Wish("rows of two pieces", why, sizes, "padded", data="rows", every_way=True, form=True)
+        yield CaseRequest("rows of two pieces", why, sizes, "padded", data="rows", every_way=True, form=True)
     if plan.blocks is not None and plan.beside is not None:
         yield from _rows_of_blocks(plan, plan.flat.static.get(row, min(part, plan.vector + 1)))
     if plan.kept and row not in plan.flat.static:
         why, whole = "as long as what shared memory has room for", held * plan.cluster
-        yield Wish("the longest rows", why, {row: longest(plan.flat) or held}, data="integers", every_way=True)
+        yield CaseRequest("the longest rows", why, {row: longest(plan.flat) or held}, data="integers", every_way=True)
         why = "whole pieces of all blocks, and one element"
-        yield Wish("a piece and one more", why, {row: whole + 1}, every_way=True)
+        yield CaseRequest("a piece and one more", why, {row: whole + 1}, every_way=True)
 
 
-def _rows_of_blocks(plan: RowwisePlan, size: int) -> Iterator[Wish]:
+def _rows_of_blocks(plan: RowwisePlan, size: int) -> Iterator[CaseRequest]:
     """Cases in which blocks that stay walk several rows, each of another kind and `size` long: with one cluster, as
     many as take each stage and each phase of its barriers three times and once more; and with as many as there are.
 
@@ -125,23 +125,23 @@ def _rows_of_blocks(plan: RowwisePlan, size: int) -> Iterator[Wish]:
         turns = [tiles * at_once - plan.rows + 1, 4 * at_once + 1, 2 * at_once + 1]
         for rows in [count for count in turns if count * size <= MOST_ELEMENTS][:1]:
             why = f"blocks walk {-(-rows // at_once)} tiles of rows"
-            yield Wish("several rows a block", why, {plan.beside: rows, plan.row: size}, data=kind)
+            yield CaseRequest("several rows a block", why, {plan.beside: rows, plan.row: size}, data=kind)
     else:
         rows = max((tiles - 1) * plan.rows + 1, KINDS_OF_ROWS)
         why = f"one cluster walks {-(-rows // plan.rows)} tiles of rows"
         sizes = {plan.beside: rows, plan.row: size}
-        yield Wish("several rows a block", why, sizes, data=kind, every_way=True, blocks=plan.cluster)
+        yield CaseRequest("several rows a block", why, sizes, data=kind, every_way=True, blocks=plan.cluster)
     few = [at_once + KINDS_OF_ROWS, at_once + 1]
     rows = next((count for count in few if count * size <= MOST_ELEMENTS), few[-1])
     why = "some blocks walk two tiles of rows"
-    yield Wish("rows of two turns", why, {plan.beside: rows, plan.row: size}, data=kind, every_way=True)
+    yield CaseRequest("rows of two turns", why, {plan.beside: rows, plan.row: size}, data=kind, every_way=True)
 
 
-def _with_scalars(plan: RowwisePlan, sizes: Mapping[str, int]) -> Iterator[Wish]:
+def _with_scalars(plan: RowwisePlan, sizes: Mapping[str, int]) -> Iterator[CaseRequest]:
     """Cases of scalars at 0, 1 and where they are not finite, with rows of all kinds: 0 times infinity is NaN."""
     if prod(sizes.values()) > 2 * MANY_ELEMENTS:
         return
     for name, values in telling_scalars(plan.flat):
         if all(value in _APART or not math.isfinite(value) for value in values.values()):
             why = "a value that kernels treat apart"
-            yield Wish(f"rows, {name}", why, sizes, data="rows", scalars=values, once=True)
+            yield CaseRequest(f"rows, {name}", why, sizes, data="rows", scalars=values, once=True)

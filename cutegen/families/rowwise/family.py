@@ -8,6 +8,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from cutegen.atoms.targets import WARP
+from cutegen.families.rowwise.flat import parts_of
 from cutegen.families.rowwise.plan import COLUMN_WARPS, RowwisePlan
 from cutegen.families.rowwise.schedule import RowwiseSchedule, Spec
 from cutegen.family import Family
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from cutegen.lint.rule import PerformanceRule, Rule
     from cutegen.planning.report import Report
     from cutegen.tuning.choice import Choice
-    from cutegen.verification.wish import Wish
+    from cutegen.verification.case_request import CaseRequest
 
 
 class RowwiseFamily(Family[RowwiseSchedule, RowwisePlan]):
@@ -166,23 +167,26 @@ class RowwiseFamily(Family[RowwiseSchedule, RowwisePlan]):
 
         return additions(plan, sizes, modes)
 
-    def wishes(self, plan: RowwisePlan, tiles: Mapping[str, int]) -> Iterator[Wish]:
-        from cutegen.families.rowwise.cases import wishes
+    def requests(self, plan: RowwisePlan, tiles: Mapping[str, int]) -> Iterator[CaseRequest]:
+        from cutegen.families.rowwise.cases import requests
 
-        return wishes(plan, tiles)
+        return requests(plan, tiles)
 
     def form(self, plan: RowwisePlan) -> object:
-        """The schedule but for how long a row is, and how many threads and blocks share it, where several do."""
+        """The schedule but for how long a row is, and how many threads and blocks share it, where several do: how their
+        results meet follows from how many there are.
+        """
         schedule = replace(plan.spec.schedule, tiler=None, threads_per_row=None, cluster=None)
-        several = plan.cluster > 1, plan.threads_per_row > WARP, plan.rows > 1
-        of_thread = plan.values, plan.vector, plan.row_stages
+        several = plan.cluster > 1, plan.threads_per_row > WARP, plan.threads_per_row > 1, plan.rows > 1
+        of_thread = plan.values, plan.vector, plan.row_stages, plan.broadcasts_early
+        beside = {mode: bounds for mode, bounds in plan.spec.within.items() if mode not in parts_of(plan.flat)}
         promised = plan.spec.targets, dict(plan.spec.static), dict(plan.spec.divisible)
-        return schedule, several, of_thread, promised, plan.kept, plan.masked, plan.program, len(plan.ways)
+        return schedule, several, of_thread, promised, plan.kept, plan.masked, plan.program, len(plan.ways), beside
 
-    def more_wishes(self, plan: RowwisePlan, tiles: Mapping[str, int]) -> Iterator[Wish]:
-        from cutegen.families.rowwise.cases import more_wishes
+    def more_requests(self, plan: RowwisePlan, tiles: Mapping[str, int]) -> Iterator[CaseRequest]:
+        from cutegen.families.rowwise.cases import more_requests
 
-        return more_wishes(plan, tiles)
+        return more_requests(plan, tiles)
 
     def refused(self, spec: Spec, sizes: Mapping[str, int]) -> str | None:
         from cutegen.families.rowwise.lengths import refused

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from cutegen.lint.rule import PerformanceRule, Rule
     from cutegen.planning.report import Report
     from cutegen.tuning.choice import Choice
-    from cutegen.verification.wish import Wish
+    from cutegen.verification.case_request import CaseRequest
 
 HOPPER = "sm_90a"
 TF32_BITS = 11  # of the fraction, with the leading one
@@ -172,10 +172,10 @@ targets: [sm_80, sm_90a]
     def band(self, plan: MmaSyncPlan) -> tuple[str, int] | None:
         return (plan.spec.output.shape[plan.tile_order[1]], plan.swizzle) if plan.swizzle > 1 else None
 
-    def more_wishes(self, plan: MmaSyncPlan, tiles: Mapping[str, int]) -> Iterator[Wish]:
-        from cutegen.families.gemm_multistage.cases import more_wishes
+    def more_requests(self, plan: MmaSyncPlan, tiles: Mapping[str, int]) -> Iterator[CaseRequest]:
+        from cutegen.families.gemm_multistage.cases import more_requests
 
-        return more_wishes(plan, tiles)
+        return more_requests(plan, tiles)
 
     def arithmetic(self, spec: Spec) -> Arithmetic:
         if multiplies_f8(spec) and HOPPER not in spec.targets:
