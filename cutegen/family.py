@@ -302,7 +302,7 @@ class Family(ABC, Generic[S, P]):
 
     def form(self, plan: P) -> object | None:
         """What a kernel is but for its numbers: kernels of one module whose forms are equal have the same statements,
-        loops, barriers and copies, and differ in how many of each. None: no other kernel is like it.
+        loops, barriers and copies, but for what follows from how many there are. None: no other kernel is like it.
         """
         return None
 

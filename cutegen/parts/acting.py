@@ -8,10 +8,9 @@ from functools import lru_cache
 from types import CodeType, SimpleNamespace
 from typing import Any
 
+from cutegen.atoms.targets import WARP
 from cutegen.parts.acts import Agent, Cell
 from cutegen.parts.faults import refuse
-
-_WARP = 32
 
 
 def _range(*bounds: int, **options: object) -> range:
@@ -72,8 +71,8 @@ class Acting:
         x, y, z = rank % geometry.x, rank // geometry.x % geometry.y, rank // (geometry.x * geometry.y)
         own = {
             "tidx": PerThread(threads),
-            "thr": PerThread(t % (4 * _WARP) for t in threads),
-            "warp_idx": PerThread(t // _WARP for t in threads),
+            "thr": PerThread(t % (4 * WARP) for t in threads),
+            "warp_idx": PerThread(t // WARP for t in threads),
             **{"x": x, "y": y, "share": z, "PART": agent.part},
         }
         return cls(agent, threads, geometry, {**variables, **own})
@@ -118,7 +117,7 @@ class Acting:
 
     def elected(self) -> Acting:
         """The first active thread of its warp. Raises ValueError for an agent of several warps."""
-        if len({self.threads[place] // _WARP for place in self.active}) != 1:
+        if len({self.threads[place] // WARP for place in self.active}) != 1:
             raise ValueError(f"{self.agent} has several warps, of which each elects a thread")
         return replace(self, active=self.active[:1])
 
@@ -133,7 +132,7 @@ class Acting:
     def in_warps(self, does: str) -> None:
         """Refuses an act of warps where some threads of one do not take part in it."""
         active = {self.threads[place] for place in self.active}
-        partly = {t // _WARP for t in self.threads if t not in active} & {t // _WARP for t in active}
+        partly = {t // WARP for t in self.threads if t not in active} & {t // WARP for t in active}
         if partly:
             text = f"some threads of warp {min(partly)} alone {does}, which is an act of a whole warp"
             refuse("partial", text, self.agent)

@@ -74,8 +74,8 @@ class Send(Statement):
 
 @dataclass(frozen=True)
 class Multiply(Statement):
-    """Products of a stage of A and B, as a group of their own. `reads` names the buffers, with how many parts each is
-    brought in; `content` is what must stand there.
+    """Products of a stage of A and B, as a group of their own, which are added to the registers `sums`. `reads` names
+    the buffers, with how many parts each is brought in; `content` is what must stand there.
     """
 
     template = "multiply"
@@ -84,13 +84,13 @@ class Multiply(Statement):
     stage: str
     content: str
     reads: Mapping[str, int]
-    registers: tuple[str, ...] = ("acc",)
+    sums: str = "acc"
 
     def acts(self, at: Acting) -> Iterator[Act]:
         stage, content = int(at.value(self.stage)), tuple(at.value(self.content))
         places = [(name, (stage, part)) for name, parts in self.reads.items() for part in range(parts)]
         at.together("start a product")
-        yield acts.Multiply(tuple((Cell(at.agent.block, *place), content) for place in places), self.registers)
+        yield acts.Multiply(tuple((Cell(at.agent.block, *place), content) for place in places), (self.sums,))
 
 
 @dataclass(frozen=True)

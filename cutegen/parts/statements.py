@@ -1,7 +1,8 @@
 """The statements that roles of a kernel are made of: how each is printed, and what it does to barriers and memory.
 
 A statement's fields are what its template in `templates/` prints, most of them text of Python that proofs evaluate too:
-a wrong index is wrong in the kernel and in its proof. What a statement does is its `acts`.
+a wrong index is wrong in the kernel and in its proof. What a statement does is its `acts`. Where a field is not printed
+(what a stage must hold, what included lines do), a proof takes it as it is said.
 """
 
 from __future__ import annotations

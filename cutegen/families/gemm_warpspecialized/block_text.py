@@ -37,7 +37,6 @@ def shares(plan: WarpspecializedPlan) -> dict[str, Any]:
         "from": ranks.format("(thr % 32)" if prod(plan.cluster) > 1 else "thr % 32"),
         "mine": "product * VALUES + i" if several else "i",
         "reused": plan.blocks is not None,
-        "outer_width": WIDTH - 12,
         "width": WIDTH - (20 if several else 16),
     }
 

@@ -67,7 +67,7 @@ def _ordered(plan: WarpspecializedPlan) -> Claim:
         acts, phases = acts + found.acts, phases + found.phases
     sizes_of = ", ".join(dict.fromkeys(f"{sizes.tiles} x {sizes.k_tiles}" for sizes in tried))
     because = (
-        f"{acts} acts on barriers and shared memory, by what is printed, and {phases} phases of barriers",
+        f"{acts} acts on barriers and shared memory, by the statements that print them, and {phases} phases",
         f"for tiles of a cluster x steps along {plan.k} of {sizes_of}",
     )
     return Claim("order", text, because, True, ("schedule", "warps"))

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from cutegen.families.gemm_warpspecialized.epilogue_role import Storing
 from cutegen.families.gemm_warpspecialized.plan import WarpspecializedPlan
-from cutegen.families.gemm_warpspecialized.product import WARPGROUP
-from cutegen.families.gemm_warpspecialized.role import FOLDER, MULTIPLIES, STORES
+from cutegen.families.gemm_warpspecialized.role import BOTH, FOLDER, MULTIPLIES, STORES
 from cutegen.parts.barriers import Arrive, Meet, Wait
 from cutegen.parts.moving import Drain, Multiply, Stored
 from cutegen.parts.statements import Blank, Body, Code, For, If, Included, Let, Note, Region, Statement
-
-_BOTH = 2 * WARPGROUP  # threads of two warpgroups that take turns
 
 
 class Multiplying(Storing):
@@ -76,8 +73,8 @@ class Multiplying(Storing):
         plan = self.plan
         if not plan.pingpong:
             return ()
-        storing = Meet(str(STORES), _BOTH, waits=False)
-        first = If("group == 1", (Meet(str(MULTIPLIES), _BOTH, waits=False), *[storing] * plan.in_turn))
+        storing = Meet(str(STORES), BOTH, waits=False)
+        first = If("group == 1", (Meet(str(MULTIPLIES), BOTH, waits=False), *[storing] * plan.in_turn))
         return (Region("schedule.scheduler", "tiles of the consumers", (first,)),)
 
     def consumed_tiles(self) -> Statement:
@@ -85,7 +82,7 @@ class Multiplying(Storing):
         where = "while the other one multiplies: no time is lost with it" if plan.pingpong else (
             "while its first loads are on their way"
         )  # fmt: skip
-        turn = (Note("Its turn to multiply"), Meet(f"{MULTIPLIES} + group", _BOTH)) if plan.pingpong else ()
+        turn = (Note("Its turn to multiply"), Meet(f"{MULTIPLIES} + group", BOTH)) if plan.pingpong else ()
         accumulate = Code("tiled_mma.set(warpgroup.Field.ACCUMULATE, False)")
         before = Let("before", "cutlass.Int32(0)")
         body = (
@@ -116,7 +113,7 @@ class Multiplying(Storing):
         skip = (
             Note("Those of the other warpgroup's tile come between"),
             Let("stage, phase", "(stage + k_tiles) % STAGES, (phase + (stage + k_tiles) // STAGES) % 2"),
-            If("tile + clusters < tiles", (Meet(f"{MULTIPLIES + 1} - group", _BOTH, waits=False),)),
+            If("tile + clusters < tiles", (Meet(f"{MULTIPLIES + 1} - group", BOTH, waits=False),)),
         )
         last = (Drain(0), self.release("k_tiles > 0" if plan.empty_sum else "")) if plan.in_flight else ()
         return (

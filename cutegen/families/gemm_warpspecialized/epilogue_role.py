@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from cutegen.families.gemm_warpspecialized.block_text import shares
 from cutegen.families.gemm_warpspecialized.product import WARPGROUP
-from cutegen.families.gemm_warpspecialized.role import FOLDER, PARTS, PIECE, STORES, Role
+from cutegen.families.gemm_warpspecialized.role import BOTH, FOLDER, PARTS, PIECE, STORES, Role
 from cutegen.parts.barriers import Arrive, ClusterWait, Expect, Meet, Wait
 from cutegen.parts.moving import CommitStores, Fence, Look, Send, Store, Stored, Use, Write
 from cutegen.parts.statements import Body, Code, For, If, Included, Let, Note, Region, Statement
-
-_BOTH = 2 * WARPGROUP  # threads of two warpgroups that take turns
 
 
 class Storing(Role):
@@ -57,7 +55,7 @@ class Storing(Role):
         plan = self.plan
         turn = (
             Note("Its turn to store: the buffers are free"),
-            Meet(f"{STORES} + group", _BOTH),
+            Meet(f"{STORES} + group", BOTH),
         )
         assert plan.pointwise.slice is not None
         at_a_time = f"SLICE values of {2 * plan.pointwise.slice} columns at a time"
@@ -142,6 +140,6 @@ class Storing(Role):
         body = (
             Note("The other's turn, once all has been read of what this one stores"),
             If("thr < 32", (Stored("0"),)),
-            If("tile + clusters < tiles", (Meet(f"{STORES + 1} - group", _BOTH, waits=False),)),
+            If("tile + clusters < tiles", (Meet(f"{STORES + 1} - group", BOTH, waits=False),)),
         )
         return (Region("schedule.warps.turns", "turn of the other to store", body),)

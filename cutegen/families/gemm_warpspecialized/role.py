@@ -8,6 +8,7 @@ from cutegen.families.gemm_warpspecialized.block_text import own_columns
 from cutegen.families.gemm_warpspecialized.epilogue_text import source_name
 from cutegen.families.gemm_warpspecialized.names import stack_name
 from cutegen.families.gemm_warpspecialized.plan import Side, WarpspecializedPlan
+from cutegen.families.gemm_warpspecialized.product import WARPGROUP
 from cutegen.parts.statements import Body, Code, For, If, Let
 
 FOLDER = "gemm_warpspecialized"
@@ -15,6 +16,7 @@ PIECE = "(tile, piece)"  # what a buffer of the epilogue holds
 PARTS = 2  # of a warpgroup, that act together: the warp that stores, and the other three
 # Named barriers: 0 is `sync_threads`; from these numbers on each warpgroup has one
 MULTIPLIES, STORES_OWN, STORES = 1, 3, 5
+BOTH = 2 * WARPGROUP  # threads of two warpgroups that take turns
 
 
 class Role:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from cutegen.atoms.targets import WARP
 from cutegen.families.gemm_warpspecialized.block_text import readers
 from cutegen.families.gemm_warpspecialized.consumer_role import users
 from cutegen.families.gemm_warpspecialized.epilogue_text import source_name
@@ -17,7 +18,6 @@ from cutegen.parts.barriers import ClusterArrive
 from cutegen.parts.statements import Body
 from cutegen.parts.tracing import traced
 
-_WARP = 32
 _ROUNDS = 3  # of every ring: what is wrong from the second or third round on shows
 
 
@@ -50,7 +50,9 @@ def counts(plan: WarpspecializedPlan) -> Iterator[Counts]:
     if split > 1:
         yield Counts(1, split * stages + 1)
     if plan.empty_sum:
-        yield from (Counts(1, 0), Counts(1, 1))
+        yield Counts(1, 0)
+        if split > 1:
+            yield Counts(1, 1)
     if plan.blocks is not None:  # else each cluster has one tile
         pieces = -(-(_ROUNDS * max(plan.buffers, plan.source_buffers) + 1) // max(1, plan.pieces))
         takers = 2 if plan.pingpong else 1
@@ -107,12 +109,12 @@ def _lengths(plan: WarpspecializedPlan) -> dict[str, int]:
 
 
 def _agents(plan: WarpspecializedPlan, whole: bool) -> dict[tuple[str, int, int], tuple[int, ...]]:
-    found = {("producer", 0, 0): tuple(range(_WARP))}
+    found = {("producer", 0, 0): tuple(range(WARP))}
     for group in range(plan.consumers):
         if plan.sources:
-            found["loader", group, 0] = tuple(range(_WARP * (group + 1), _WARP * (group + 2)))
+            found["loader", group, 0] = tuple(range(WARP * (group + 1), WARP * (group + 2)))
         first = WARPGROUP * (group + 1)
-        storing = WARPGROUP if whole else _WARP
+        storing = WARPGROUP if whole else WARP
         found["consumer", group, 0] = tuple(range(first, first + storing))
         if not whole:
             found["consumer", group, 1] = tuple(range(first + storing, first + WARPGROUP))

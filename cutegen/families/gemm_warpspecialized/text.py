@@ -324,7 +324,7 @@ def _side(plan: WarpspecializedPlan, side: Side, blocks: dict[str, str]) -> dict
     """What is printed of A or B."""
     atom, is_a = f"{side.majorness}_SW{side.swizzle}", side.letter == "A"
     box, order = f"({blocks[side.mode]}, {blocks[plan.k]})", (0, 1, 2) if side.k_major else (1, 0, 2)
-    tile, name = "m_tile" if is_a else "n_tile", stack_name(plan, side)
+    name = stack_name(plan, side)
     shares = side.shared_by > 1
     return {
         "name": name,
@@ -336,7 +336,6 @@ def _side(plan: WarpspecializedPlan, side: Side, blocks: dict[str, str]) -> dict
         "order": str(order),
         "atom": atom,
         "stage": layout_call(atom, side.tensor, box, order),
-        "tile": tile,
         "path": f"schedule.smem.{side.tensor.name}.swizzle",
         "shared_by": ("CLUSTER_N" if is_a else "CLUSTER_M") if shares else "1",
         "rank": ("y" if is_a else "x") if shares else "0",
