@@ -138,10 +138,10 @@ def verify(
     A kernel that is wrong is a verdict, not an error. Raises `SpecError` for a spec with an error, and `CutegenError`
     where nothing could be run, as without a GPU, or `on` is neither.
     """
-    from cutegen.building.verification import emulator_missing, run_verification
     from cutegen.codegen import generate
     from cutegen.console import NoProgress
     from cutegen.errors import CutegenError
+    from cutegen.verbs.building.verification import emulator_missing, run_verification
     from cutegen.verification import Extent, gpu_missing
 
     if on not in ("cpu", "gpu"):

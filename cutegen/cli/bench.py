@@ -14,9 +14,9 @@ from cutegen.exits import BROKEN
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from cutegen.benching.bench import BenchReport
     from cutegen.measuring.model import L2
     from cutegen.project.sources import Unit
+    from cutegen.verbs.benching.bench import BenchReport
 
 PICTURES = (".svg", ".png")
 
@@ -66,9 +66,9 @@ def bench(
     JSON: {verb, ok, exit_code, l2, rounds, spread_limit, machine, notes, problems, diagnostics, kernels, written}; of
     a spec with errors {verb, ok, exit_code, diagnostics}.
     """
-    from cutegen.benching.bench import BenchOptions, keep_receipts, run_bench
-    from cutegen.benching.output import bench_json, print_bench
     from cutegen.console import make_progress, print_diagnostics
+    from cutegen.verbs.benching.bench import BenchOptions, keep_receipts, run_bench
+    from cutegen.verbs.benching.output import bench_json, print_bench
     from cutegen.verification import gpu_missing
 
     for path in out:
@@ -143,9 +143,9 @@ def _absolute(place: str) -> str:
 
 
 def _draw(report: BenchReport, sweep: str | None, out: Sequence[Path]) -> list[str]:
-    from cutegen.benching.charts import curves, roofline
     from cutegen.drawing.charts import render
     from cutegen.project.write import write_all
+    from cutegen.verbs.benching.charts import curves, roofline
 
     if not out or not any(benched.result.measured for benched in report.kernels):
         return []

@@ -92,9 +92,9 @@ def build(
         if asked and (no_compile or no_verify):
             raise click.UsageError(f"{flag} cannot go with {'--no-compile' if no_compile else '--no-verify'}")
     progress = progress_of_reading(selection)
-    from cutegen.building.build import Options
-    from cutegen.building.build import build as run
-    from cutegen.building.output import build_json, print_build
+    from cutegen.verbs.building.build import Options
+    from cutegen.verbs.building.build import build as run
+    from cutegen.verbs.building.output import build_json, print_build
     from cutegen.verification import Extent
 
     options = Options(not no_compile, not no_verify, jobs, not no_cache, force, Extent(everything, quick))
@@ -107,9 +107,9 @@ def build(
 
 
 def _compare(selection: Selection, *, diff: bool, allow_partial: bool, form: str) -> None:
-    from cutegen.building.output import as_asked, print_check, states_json, unified_diff
     from cutegen.console import print_diagnostics
-    from cutegen.project.receipts import compare_all
+    from cutegen.receipts.beside_modules import compare_all
+    from cutegen.verbs.building.output import as_asked, print_check, states_json, unified_diff
 
     gathered = gather_specs(selection, form, files=[])
     try:

@@ -45,10 +45,10 @@ def export(
     files, verification}]}.
     """
     from cutegen.console import make_progress
-    from cutegen.exporting.export import Options
-    from cutegen.exporting.export import export as run
-    from cutegen.exporting.output import export_json, print_export
     from cutegen.language.names import name_problem
+    from cutegen.verbs.exporting.export import Options
+    from cutegen.verbs.exporting.export import export as run
+    from cutegen.verbs.exporting.output import export_json, print_export
 
     if library is not None and (problem := name_problem(library)):
         raise click.UsageError(f"--library: `{library}` {problem}")

@@ -14,9 +14,9 @@ from cutegen.exits import FINDINGS, OK
 
 if TYPE_CHECKING:
     from cutegen.compiling import Cache, Job, Outcome
-    from cutegen.inspecting.comparing import Comparison
-    from cutegen.inspecting.inspection import Inspection
     from cutegen.project.sources import Gathered, Unit
+    from cutegen.verbs.inspecting.comparing import Comparison
+    from cutegen.verbs.inspecting.inspection import Inspection
 
 
 @click.command()
@@ -58,11 +58,11 @@ def inspect(
     ptx_version, kernels, instructions, padding, kinds, loops, mainloop, roles, bank_clashes, expect, occupancy,
     missing, ptx?, sass?, diff?}]}]}.
     """  # fmt: skip
-    from cutegen.building.compilation import compile_and_tell
     from cutegen.compiling import Cache
     from cutegen.console import make_progress, print_diagnostics
-    from cutegen.inspecting.inspection import inspect_unit, inspection_json
     from cutegen.language.diagnostics import as_json
+    from cutegen.verbs.building.compilation import compile_and_tell
+    from cutegen.verbs.inspecting.inspection import inspect_unit, inspection_json
 
     gathered = gather_specs(select_specs(specs, None), form, notices=[], kernels=[])
     units = _chosen(gathered, kernel, target)
@@ -120,9 +120,9 @@ def _against(
 ) -> tuple[dict[tuple[str, str], tuple[Comparison, dict[str, str]]], list[str]]:
     """What changed and the diffs of the texts, by kernel and target; and what has nothing to compare with."""
     from cutegen.console import print_diagnostics
-    from cutegen.inspecting.comparing import pair, read_old, text_diff
     from cutegen.language.diagnostics import SpecError
     from cutegen.project.paths import shown
+    from cutegen.verbs.inspecting.comparing import pair, read_old, text_diff
 
     if not new:  # nothing compiled: that is what there is to say
         return {}, []
@@ -160,16 +160,16 @@ def _compile_old(wanted: Sequence[Job], name: str, jobs: int | None, cache: Cach
 
 
 def _diff_json(old: Path | None, comparison: Comparison, texts: dict[str, str]) -> dict[str, Any]:
-    from cutegen.inspecting.comparing import comparison_json
     from cutegen.project.paths import shown
+    from cutegen.verbs.inspecting.comparing import comparison_json
 
     assert old is not None
     return {"against": shown(old), **comparison_json(comparison), **texts}
 
 
 def _print_comparisons(old: Path, compared: list[tuple[Comparison, dict[str, str]]]) -> None:
-    from cutegen.inspecting.comparing import print_comparison
     from cutegen.project.paths import shown
+    from cutegen.verbs.inspecting.comparing import print_comparison
 
     for number, (comparison, texts) in enumerate(compared):
         if texts:
@@ -180,7 +180,7 @@ def _print_comparisons(old: Path, compared: list[tuple[Comparison, dict[str, str
 
 
 def _print_inspections(units: list[Unit], found: list[list[Inspection]], *, ptx: bool, sass: bool) -> None:
-    from cutegen.inspecting.text import print_inspection
+    from cutegen.verbs.inspecting.text import print_inspection
 
     first = True
     for unit, inspections in zip(units, found, strict=True):

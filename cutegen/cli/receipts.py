@@ -31,13 +31,13 @@ def receipts(specs: tuple[Path, ...], out: Path | None, into: Path | None, form:
     JSON: {verb, ok, exit_code, diagnostics, receipts: [{file, kernel, spec, code_hash, gpu, versions, verified,
     measured, limits}], left_out: [{file, kind, state, why, advice, spec}]}.
     """
-    from cutegen.building.output import states_json
     from cutegen.console import print_diagnostics, print_markdown
-    from cutegen.measuring.receipt_text import as_json
     from cutegen.project.paths import shown
-    from cutegen.project.receipts import receipt_of, receipt_states, units_by_file
-    from cutegen.project.receipts_table import markdown
     from cutegen.project.state import advice
+    from cutegen.receipts.beside_modules import receipt_of, receipt_states, units_by_file
+    from cutegen.receipts.receipt_text import as_json
+    from cutegen.receipts.table import markdown
+    from cutegen.verbs.building.output import states_json
 
     selection = select_specs(specs, out)
     gathered = gather_specs(selection, form, receipts=[], left_out=[])
@@ -68,8 +68,8 @@ def receipts(specs: tuple[Path, ...], out: Path | None, into: Path | None, form:
 def _write(into: Path, table: str) -> None:
     """Puts the table into the file, which is replaced whole, or left alone where it holds the table already."""
     from cutegen.project.paths import shown
-    from cutegen.project.receipts_table import END, START, put_into
     from cutegen.project.write import write_all
+    from cutegen.receipts.table import END, START, put_into
 
     path = into.resolve()  # a link stays one
     old = path.read_bytes()

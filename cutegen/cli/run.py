@@ -62,10 +62,10 @@ def run(
     JSON: {verb, ok, exit_code, function, inputs, reference, target, status, message, help, at, fault, launches,
     tensors, notes, printed, seconds}.
     """
-    from cutegen.building.verification import emulator_missing
-    from cutegen.running.job import Job
-    from cutegen.running.output import exit_code, print_run, run_json
-    from cutegen.running.run import run_job
+    from cutegen.verbs.building.verification import emulator_missing
+    from cutegen.verbs.running.job import Job
+    from cutegen.verbs.running.output import exit_code, print_run, run_json
+    from cutegen.verbs.running.run import run_job
 
     reason = emulator_missing()
     if reason is not None:

@@ -23,9 +23,9 @@ from cutegen.cli.guard import Refusal
 from cutegen.exits import BROKEN, FINDINGS, OK
 
 if TYPE_CHECKING:
-    from cutegen.building.verification import Verification
     from cutegen.project.sources import Gathered, Unit
-    from cutegen.project.write_receipts import Recorded
+    from cutegen.receipts.write import Recorded
+    from cutegen.verbs.building.verification import Verification
 
 
 @click.command()
@@ -87,10 +87,10 @@ def verify(
     selection = select_specs(specs, None)
     progress = progress_of_reading(selection)
     try:
-        from cutegen.building.output import print_recorded, print_verify, recorded_json, verify_json
-        from cutegen.building.verification import Verification, emulator_missing, run_verification
         from cutegen.console import print_diagnostics
         from cutegen.project.state import other_files
+        from cutegen.verbs.building.output import print_recorded, print_verify, recorded_json, verify_json
+        from cutegen.verbs.building.verification import Verification, emulator_missing, run_verification
         from cutegen.verification import Extent, gpu_missing
 
         no_gpu = gpu_missing() if where != "cpu" else None
@@ -144,9 +144,9 @@ def _verify_with(
     form: str,
 ) -> NoReturn:
     from cutegen.console import make_progress, print_diagnostics
-    from cutegen.upgrading.output import exit_code, print_upgrade, upgrade_json
-    from cutegen.upgrading.requirements import read_requirements
-    from cutegen.upgrading.upgrade import compare_with, named
+    from cutegen.verbs.upgrading.output import exit_code, print_upgrade, upgrade_json
+    from cutegen.verbs.upgrading.requirements import read_requirements
+    from cutegen.verbs.upgrading.upgrade import compare_with, named
 
     def tell(line: str) -> None:
         click.echo(line, err=True)
@@ -168,7 +168,7 @@ def _verify_with(
 
 def _record(units: Sequence[Unit], verifications: Sequence[Verification]) -> Recorded:
     from cutegen.measuring.machine import this_machine
-    from cutegen.project.write_receipts import record_verified
+    from cutegen.receipts.write import record_verified
 
     pairs = zip(units, verifications, strict=True)
     return record_verified(this_machine(), [(unit, v.report) for unit, v in pairs if v.report is not None])

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from cutegen.autograd import Gradient, gradients_of
 from cutegen.codegen.regions import Region, region_at
 from cutegen.codegen.render import render
 from cutegen.language.diagnostics import Diagnostic, SpecError, has_errors, ordered
@@ -18,7 +19,6 @@ from cutegen.language.reader import read_specs
 from cutegen.language.torch_key import TorchOp
 from cutegen.lint import check
 from cutegen.planning import make_plan, resolve
-from cutegen.planning.gradients import Gradient, gradients_of
 from cutegen.planning.plan import Plan
 from cutegen.planning.report import Report
 

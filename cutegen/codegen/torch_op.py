@@ -7,6 +7,7 @@ import textwrap
 from collections.abc import Sequence
 from typing import Any
 
+from cutegen.autograd import GRADIENT, Gradient, contiguous
 from cutegen.codegen.formatting import WIDTH, Item, call, display, width_of
 from cutegen.codegen.host import (
     PYTHON_TYPES,
@@ -19,7 +20,6 @@ from cutegen.codegen.host import (
 )
 from cutegen.language.model import KernelSpec, Tensor
 from cutegen.planning import resolve
-from cutegen.planning.gradients import GRADIENT, Gradient, contiguous
 from cutegen.planning.report import Report
 
 TOLD = "for torch to know without a GPU: sizes, types and strides"

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from cutegen.autograd import Gradient
 from cutegen.dtypes import Dtype
 from cutegen.expressions.tree import Cast, walk
 from cutegen.hostchecks.arriving import strided
 from cutegen.hostchecks.op_calls import OpCall, made
-from cutegen.planning.gradients import Gradient
 from cutegen.reference.autograd import differentiate
 from cutegen.reference.bounds import evaluate
 from cutegen.reference.rounding import half_subnormal, unit

@@ -17,6 +17,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from cutegen import contract
+from cutegen.autograd import Gradient
 from cutegen.codegen.generate import Module, module_of
 from cutegen.hostchecks import op_calls, op_derivatives, op_sizes
 from cutegen.hostchecks.arriving import arriving, changed, strided
@@ -26,7 +27,6 @@ from cutegen.hostchecks.op_calls import OpCall
 from cutegen.hostchecks.opchecks import IN_GRAPHS, opcheck, possible
 from cutegen.language.diagnostics import SpecError
 from cutegen.language.model import KernelSpec
-from cutegen.planning.gradients import Gradient
 from cutegen.reference.bounds import Expected, evaluate
 from cutegen.reference.casting import cast
 from cutegen.reference.rounding import Bounded

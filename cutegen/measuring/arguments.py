@@ -15,8 +15,8 @@ from cutegen.contract import as_called
 from cutegen.dtypes import Dtype
 from cutegen.language.model import KernelSpec, Tensor
 from cutegen.measuring.clock import MOST_LAUNCHES
-from cutegen.measuring.formulas import Meaning, recognise
 from cutegen.measuring.model import L2
+from cutegen.peers.formulas import Meaning, recognise
 from cutegen.verification.cases import compact_allowed, strides_for
 
 if TYPE_CHECKING:

@@ -10,7 +10,6 @@ from cutegen.planning.plan import Plan
 
 if TYPE_CHECKING:
     from cutegen.codegen.reference import Reference
-    from cutegen.measuring.peer import Peer
     from cutegen.planning.work import Work
 
 
@@ -27,8 +26,6 @@ class Op(Protocol):
     def rate(self) -> Literal["TFLOP/s", "GB/s"]: ...
 
     def eager(self, plan: Plan) -> Reference: ...
-
-    def peers(self, spec: KernelSpec) -> tuple[Peer, ...]: ...
 
     def bench_shapes(self, spec: KernelSpec) -> Sequence[Mapping[str, int]]: ...
 

@@ -18,9 +18,9 @@ from cutegen.errors import plain
 from cutegen.measuring.arguments import Arguments, like
 from cutegen.measuring.asked import op_of
 from cutegen.measuring.clock import Contender
-from cutegen.measuring.libraries import library_calls
-from cutegen.measuring.peer import Peer
-from cutegen.measuring.peers import Product, product_of, scaled_of
+from cutegen.peers.libraries import library_calls
+from cutegen.peers.peer import Peer
+from cutegen.peers.peers import Product, product_of, scaled_of
 from cutegen.planning.plan import Plan
 from cutegen.verification.executor import load_module
 
@@ -95,7 +95,8 @@ def peer(wanted: Peer, plan: Plan, arguments: Arguments) -> Iterator[Candidate]:
         case "cublas best":
             yield from _layouts(wanted.name, arguments)
         case "library":
-            found = library_calls(wanted, arguments)
+            sets = [arguments.named(number) for number in range(len(arguments.sets))]
+            found = library_calls(wanted, arguments.spec, sets, arguments.scalars, warm=arguments.l2 == "warm")
             restore = found.restore
             yield _candidate(wanted.name, found.calls, arguments, restore, restore, once=restore is not None)
 

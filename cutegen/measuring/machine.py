@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from cutegen.atoms.targets import TARGETS
-from cutegen.measuring.given import PACKAGES
 from cutegen.measuring.model import Machine
+from cutegen.peers.given import PACKAGES
 from cutegen.version import __version__
 
 _DRIVER = Path("/proc/driver/nvidia/version")

@@ -16,8 +16,8 @@ from cutegen.measuring.clock import Contender, Prepared, Stopwatch, interleaved,
 from cutegen.measuring.contenders import Candidate
 from cutegen.measuring.limits import limit_us, work_of
 from cutegen.measuring.model import SPREAD_LIMIT, Failure, Kind, Limits, Measured, Request, Timing
-from cutegen.measuring.peer import Peer
-from cutegen.measuring.peers import choose, rounds_between
+from cutegen.peers.peer import Peer
+from cutegen.peers.peers import choose, rounds_between
 from cutegen.reference.bounds import Expected, evaluate
 from cutegen.verification.compare import Comparison, compare, together
 from cutegen.verification.runner import describe

@@ -13,8 +13,8 @@ from dataclasses import asdict, dataclass, replace
 from types import ModuleType
 from typing import Any
 
-from cutegen.measuring.libraries import unsettled
 from cutegen.measuring.model import Failure, Limits, Machine, Request
+from cutegen.peers.libraries import unsettled
 from cutegen.workers import Last, Tell, Unusable, serve
 
 LIMITS = "the GPU's own limits"  # what runs while they are measured

@@ -14,7 +14,7 @@ from cutegen.ops.op import Op
 
 if TYPE_CHECKING:
     from cutegen.codegen.reference import Reference
-    from cutegen.measuring.peer import Peer
+    from cutegen.peers.peer import Peer
     from cutegen.planning.plan import Plan
 
 
@@ -64,7 +64,7 @@ targets: [sm_80, sm_90a]
         return reference_of(plan.spec, meant(plan.spec))
 
     def peers(self, spec: KernelSpec) -> tuple[Peer, ...]:
-        from cutegen.measuring.peers import arithmetic, copy
+        from cutegen.peers.peers import arithmetic, copy
 
         one_call = copy(spec) or arithmetic(spec)
         return (one_call,) if one_call else super().peers(spec)

@@ -25,7 +25,7 @@ from cutegen.planning.work import Work
 if TYPE_CHECKING:
     from cutegen.codegen.expectation import Expected
     from cutegen.codegen.reference import Reference
-    from cutegen.measuring.peer import Peer
+    from cutegen.peers.peer import Peer
     from cutegen.planning.plan import Plan
 
 _ONE = "torch.ones((), dtype=torch.float32, device=device)"  # a scale
@@ -240,7 +240,7 @@ targets: [sm_80, sm_90a]            # each has its fastest atom: `cutegen explai
         return (*spec.output.shape[:-2], *spec.tensor(product.a).shape[-2:], spec.tensor(product.b).shape[-2])
 
     def peers(self, spec: KernelSpec) -> tuple[Peer, ...]:
-        from cutegen.measuring.peers import COMPILED, CUBLAS, CUBLAS_BEST, CUBLAS_EAGER, SCALED, product_of, scaled_of
+        from cutegen.peers.peers import COMPILED, CUBLAS, CUBLAS_BEST, CUBLAS_EAGER, SCALED, product_of, scaled_of
 
         product, scalars = spec.compute.matmul, dict.fromkeys((s.name for s in spec.scalars), 2)
         assert product is not None

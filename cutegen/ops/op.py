@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from cutegen.expressions.tree import Compute, Place
     from cutegen.language.context import Context
     from cutegen.language.model import KernelSpec, Scalar, Tensor
-    from cutegen.measuring.peer import Peer
+    from cutegen.peers.peer import Peer
     from cutegen.planning.plan import Plan
     from cutegen.reference.rounding import Bounded
 
@@ -137,7 +137,7 @@ class Op(ABC):
 
     def peers(self, spec: KernelSpec) -> tuple[Peer, ...]:
         """What a kernel is measured against, the nearest first: torch, compiled and eager."""
-        from cutegen.measuring.peers import COMPILED, EAGER
+        from cutegen.peers.peers import COMPILED, EAGER
 
         return COMPILED, EAGER
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from cutegen.codegen.expectation import Expected
     from cutegen.codegen.reference import Reference
-    from cutegen.measuring.peer import Peer
+    from cutegen.peers.peer import Peer
     from cutegen.planning.plan import Plan
     from cutegen.reference.rounding import Bounded
 

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from cutegen.autograd import Gradient
 from cutegen.expressions.tree import Typed
 from cutegen.language.model import KernelSpec
 from cutegen.planning.asked import family_of
-from cutegen.planning.gradients import Gradient
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,11 +22,11 @@ from cutegen.project.sources import Unit
 from cutegen.project.write import locked, write_all
 from cutegen.tuning.by_size import BySize, check_cases, groups_of, search_by
 from cutegen.tuning.editing import Sheet
-from cutegen.tuning.flow import Tuning
 from cutegen.tuning.log import FOLDER, Log
 from cutegen.tuning.model import Shape, Timer
 from cutegen.tuning.pruning import Sieve
 from cutegen.tuning.result import Options, Result
+from cutegen.tuning.tune import Tuning
 from cutegen.version import __version__
 
 

@@ -20,15 +20,15 @@ from rich.console import Console
 from rich.terminal_theme import TerminalTheme
 from rich.text import Text
 
-from cutegen.benching.bench import Benched, BenchReport
-from cutegen.benching.charts import roofline
 from cutegen.drawing.charts import render
 from cutegen.measuring import KernelResult, Machine
 from cutegen.measuring.limits import products_us
-from cutegen.measuring.receipt import Receipt
-from cutegen.measuring.receipt_text import parse
 from cutegen.project.selection import select
 from cutegen.project.sources import Unit, gather
+from cutegen.receipts.receipt import Receipt
+from cutegen.receipts.receipt_text import parse
+from cutegen.verbs.benching.bench import Benched, BenchReport
+from cutegen.verbs.benching.charts import roofline
 from making.repository import ROOT
 
 FOLDER = ROOT / "docs" / "pictures"

@@ -68,7 +68,7 @@ def test_a_terminal_has_a_bar_for_each_kernel_that_runs() -> None:
 def test_the_first_line_comes_before_what_takes_long(verb: list[str], tmp_path: Path) -> None:
     """Before the room that does it is imported."""
     project(tmp_path, "one")
-    late = "cutegen.building.verification"
+    late = "cutegen.verbs.building.verification"
     code = f"""
 import sys
 from cutegen.cli import main

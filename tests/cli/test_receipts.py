@@ -13,11 +13,11 @@ from receipts_kit import MACHINE, measured, put_receipt, receipt
 
 from cutegen.cli import cli
 from cutegen.measuring.model import Timing
-from cutegen.measuring.receipt_text import parse
-from cutegen.project.receipts import receipt_of, receipt_states, units_by_file
-from cutegen.project.receipts_table import END, NONE, START, markdown, put_into
 from cutegen.project.selection import select
 from cutegen.project.sources import gather
+from cutegen.receipts.beside_modules import receipt_of, receipt_states, units_by_file
+from cutegen.receipts.receipt_text import parse
+from cutegen.receipts.table import END, NONE, START, markdown, put_into
 
 ROOT = Path(__file__).parents[2]
 FOLDER = "generated/receipts/nvidia-test-9"
@@ -25,9 +25,9 @@ FOLDER = "generated/receipts/nvidia-test-9"
 
 @pytest.fixture(autouse=True)
 def here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("cutegen.building.compilation.compile_all", StandInCompiler())
+    monkeypatch.setattr("cutegen.verbs.building.compilation.compile_all", StandInCompiler())
     monkeypatch.setattr("cutegen.verification.gpu_missing", lambda: "none in this test")
-    monkeypatch.setattr("cutegen.building.verification.emulator_missing", lambda: "no emulator in this test")
+    monkeypatch.setattr("cutegen.verbs.building.verification.emulator_missing", lambda: "no emulator in this test")
     monkeypatch.setenv("CUTEGEN_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
 
@@ -89,7 +89,7 @@ def test_the_diff_shows_what_a_build_does_to_receipts(tmp_path: Path) -> None:
 @pytest.fixture
 def gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cutegen.verification.gpu_missing", lambda: None)
-    monkeypatch.setattr("cutegen.building.verification.verify_all", StandInVerifier())
+    monkeypatch.setattr("cutegen.verbs.building.verification.verify_all", StandInVerifier())
     monkeypatch.setattr("cutegen.measuring.machine.this_machine", lambda: MACHINE)
 
 
@@ -120,7 +120,7 @@ def test_verify_fails_where_a_receipt_cannot_be_kept(tmp_path: Path, gpu: None) 
 
 
 def test_a_kernel_that_fails_leaves_no_receipt(tmp_path: Path, gpu: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cutegen.building.verification.verify_all", StandInVerifier("failed"))
+    monkeypatch.setattr("cutegen.verbs.building.verification.verify_all", StandInVerifier("failed"))
     specs = project(tmp_path, "one")
     assert cutegen("verify", specs, "--on", "gpu", "--receipts").exit_code == 1
     assert not (tmp_path / "generated").exists()

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from cutegen.cli import cli
-from cutegen.running.job import Job, Outcome
+from cutegen.verbs.running.job import Job, Outcome
 
 pytest.importorskip("cutlass")
 PAGE = Path(__file__).parents[2] / "docs" / "run.md"
@@ -51,7 +51,7 @@ def jobs(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Job, float]]:
         asked.append((job, timeout))
         return Outcome("not executed", "no", "yes", ("x.py:3: f()",))
 
-    monkeypatch.setattr("cutegen.running.run.run_job", run_job)
+    monkeypatch.setattr("cutegen.verbs.running.run.run_job", run_job)
     return asked
 
 

@@ -16,7 +16,7 @@ from cutegen.cli import cli
 from cutegen.codegen import Module, generate
 from cutegen.compiling import Job, Outcome
 from cutegen.language.document import parse_documents, plain
-from cutegen.tuning import flow
+from cutegen.tuning import tune as flow
 from cutegen.tuning.model import Trouble
 
 Tune = Callable[..., Result]

@@ -24,10 +24,10 @@ VERBS = ("init", "build", "lint", "explain", "grad", "inspect", "layout", "show"
 
 @pytest.fixture(autouse=True)
 def stand_ins(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
-    monkeypatch.setattr("cutegen.building.compilation.compile_all", StandInCompiler())
+    monkeypatch.setattr("cutegen.verbs.building.compilation.compile_all", StandInCompiler())
     monkeypatch.setattr("cutegen.verification.gpu_missing", lambda: "none in this test")
-    monkeypatch.setattr("cutegen.building.verification.emulator_missing", lambda: None)
-    monkeypatch.setattr("cutegen.building.verification.verify_all", StandInVerifier())
+    monkeypatch.setattr("cutegen.verbs.building.verification.emulator_missing", lambda: None)
+    monkeypatch.setattr("cutegen.verbs.building.verification.verify_all", StandInVerifier())
     monkeypatch.setenv("CUTEGEN_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))  # not among what a verb writes
     monkeypatch.chdir(tmp_path)
 
@@ -251,7 +251,7 @@ def test_check_names_each_file_and_what_to_do(tmp_path: Path) -> None:
 
 def test_check_compiles_and_runs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stand_in = StandInCompiler()
-    monkeypatch.setattr("cutegen.building.compilation.compile_all", stand_in)
+    monkeypatch.setattr("cutegen.verbs.building.compilation.compile_all", stand_in)
     specs = project(tmp_path, "one")
     put(specs)
     result = cutegen("build", "--check", specs)
@@ -365,7 +365,7 @@ def test_explain_of_an_unknown_kernel_names_the_known(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("on", ["gpu", "cpu"])
 def test_verify_says_that_nothing_was_executed(tmp_path: Path, on: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cutegen.building.verification.emulator_missing", lambda: "no emulator in this test")
+    monkeypatch.setattr("cutegen.verbs.building.verification.emulator_missing", lambda: "no emulator in this test")
     specs = project(tmp_path, "one")
     result = cutegen("verify", specs, "--on", on)
     assert result.exit_code == 2 and "nothing was executed" in result.stderr and not result.stdout
@@ -390,9 +390,9 @@ def test_verify_says_that_nothing_was_executed(tmp_path: Path, on: str, monkeypa
 def test_verify_on_the_emulator(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, statuses: list[str], code: int, said: str
 ) -> None:
-    monkeypatch.setattr("cutegen.building.verification.emulator_missing", lambda: None)
+    monkeypatch.setattr("cutegen.verbs.building.verification.emulator_missing", lambda: None)
     stand_in = StandInVerifier(*statuses, message="9000000 elements", reason="too large")
-    monkeypatch.setattr("cutegen.building.verification.verify_all", stand_in)
+    monkeypatch.setattr("cutegen.verbs.building.verification.verify_all", stand_in)
     specs = project(tmp_path, "one")
     result = cutegen("verify", specs, "--on", "cpu")
     assert result.exit_code == code and said in result.stdout and [job.on for job in stand_in.jobs] == ["cpu"]
@@ -410,8 +410,8 @@ def test_verify_on_the_emulator(
 def test_the_first_failure_ends_a_run_unless_all_are_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flags: list[str]
 ) -> None:
-    monkeypatch.setattr("cutegen.building.verification.emulator_missing", lambda: None)
-    monkeypatch.setattr("cutegen.building.verification.verify_all", stand_in := StandInVerifier())
+    monkeypatch.setattr("cutegen.verbs.building.verification.emulator_missing", lambda: None)
+    monkeypatch.setattr("cutegen.verbs.building.verification.verify_all", stand_in := StandInVerifier())
     specs = project(tmp_path, "one")
     assert cutegen("verify", specs, "--on", "cpu", *flags).exit_code == 0
     assert [job.extent.all for job in stand_in.jobs] == [bool(flags)]
@@ -448,15 +448,15 @@ def test_check_refuses_what_was_verified_in_part_unless_told_otherwise(
         data = data_of(cutegen("build", "--check", specs, *flags, "--format", "json"))
         assert data["ok"] is ok and [file["state"] for file in data["files"]] == ["partial", "current"]
     assert cutegen("build", specs, "--allow-partial").exit_code == 2, "goes with --check"
-    monkeypatch.setattr("cutegen.building.verification.emulator_missing", lambda: None)
-    monkeypatch.setattr("cutegen.building.verification.verify_all", StandInVerifier())
+    monkeypatch.setattr("cutegen.verbs.building.verification.emulator_missing", lambda: None)
+    monkeypatch.setattr("cutegen.verbs.building.verification.verify_all", StandInVerifier())
     told = cutegen("verify", specs, "--on", "cpu", "--quick")
     assert told.exit_code == 0 and "what was run is the text" not in told.stderr, "it is that of the file"
 
 
 def test_verify_says_where_the_file_is_not_what_it_ran(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cutegen.building.verification.emulator_missing", lambda: None)
-    monkeypatch.setattr("cutegen.building.verification.verify_all", StandInVerifier())
+    monkeypatch.setattr("cutegen.verbs.building.verification.emulator_missing", lambda: None)
+    monkeypatch.setattr("cutegen.verbs.building.verification.verify_all", StandInVerifier())
     specs = project(tmp_path, "edited", "stale", "good", "missing")
     out = put(specs)
     with (out / "edited.py").open("a") as file:
@@ -475,7 +475,7 @@ def test_verify_says_where_the_file_is_not_what_it_ran(tmp_path: Path, monkeypat
 
 def test_verify_runs_on_the_cpu_where_there_is_no_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cutegen.verification.gpu_missing", lambda: "none in this test")
-    monkeypatch.setattr("cutegen.building.verification.emulator_missing", lambda: "no emulator either")
+    monkeypatch.setattr("cutegen.verbs.building.verification.emulator_missing", lambda: "no emulator either")
     result = cutegen("verify", project(tmp_path, "one"))
     assert "note: there is no GPU here (none in this test): kernels run on the CPU emulator" in result.stderr
     assert result.exit_code == 2 and "nothing was executed: no emulator either" in result.stderr

@@ -5,7 +5,8 @@ from __future__ import annotations
 from compiling_kit import Compiler
 from specs_kit import modules_of
 
-from cutegen.compiling import Compiled, Job, bank_clashes
+from cutegen.compiling import Compiled, Job
+from cutegen.sass.banks import bank_clashes
 
 
 def test_no_multiply_add_reads_three_registers_of_one_bank(compiler: Compiler) -> None:

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from cutegen.autograd import gradients_of
 from cutegen.codegen.environment import environment
 from cutegen.codegen.formatting import WIDTH
 from cutegen.codegen.regions import separate
@@ -15,7 +16,6 @@ from cutegen.codegen.torch_op import op_context
 from cutegen.language.model import KernelSpec
 from cutegen.language.reader import read_specs
 from cutegen.planning import make_plan, resolve
-from cutegen.planning.gradients import gradients_of
 from cutegen.planning.report import Report
 
 HEADER = """\

@@ -13,10 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from cutegen.compiling import Compiled, Failed, Job, Outcome, check, compile_all, mnemonics
+from cutegen.compiling import Compiled, Failed, Job, Outcome, compile_all, mnemonics
 from cutegen.compiling.artefact import local_traffic, own_shared
 from cutegen.language.counts import Count
 from cutegen.language.model import Expect
+from cutegen.sass.expectations import check
 from cutegen.workers import end_fork_servers
 
 pytest.importorskip("cutlass", reason="compiling needs nvidia-cutlass-dsl")

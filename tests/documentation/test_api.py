@@ -129,8 +129,8 @@ def test_a_wrong_kernel_is_a_verdict_and_what_cannot_run_an_error(monkeypatch: p
     with pytest.raises(cutegen.CutegenError, match="none in this test") as missing:
         cutegen.verify(BACKWARD, on="gpu")
     assert "emulator" in (missing.value.help or "")
-    monkeypatch.setattr("cutegen.building.verification.emulator_missing", lambda: None)
-    monkeypatch.setattr("cutegen.building.verification.verify_all", StandInVerifier("passed", "failed"))
+    monkeypatch.setattr("cutegen.verbs.building.verification.emulator_missing", lambda: None)
+    monkeypatch.setattr("cutegen.verbs.building.verification.verify_all", StandInVerifier("passed", "failed"))
     (verdict,) = cutegen.verify(BACKWARD)
     assert (verdict.passed, verdict.cases, verdict.host_checks) == (False, 1, 1)
     assert "C[0, 1] is wrong" in verdict.failures[0]

@@ -9,13 +9,13 @@ from collections import Counter
 from math import prod
 from pathlib import Path
 
-from cutegen.building.compilation import compile_units
-from cutegen.building.verification import verify_units
 from cutegen.codegen import Module, generate
 from cutegen.compiling import Compiled
 from cutegen.language.diagnostics import SpecError
 from cutegen.project.selection import select
 from cutegen.project.sources import Unit, gather
+from cutegen.verbs.building.compilation import compile_units
+from cutegen.verbs.building.verification import verify_units
 from cutegen.verification import KernelReport
 from cutegen.verification.cases import derive_cases
 from tests.fuzz.making import Made, make_small

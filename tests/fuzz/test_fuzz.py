@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from sweep_kit import sampled
 
-from cutegen.building.compilation import Compilation
 from cutegen.project.sources import Unit
 from cutegen.registry import ops
+from cutegen.verbs.building.compilation import Compilation
 from cutegen.verification import KernelReport
 from cutegen.verification.report import CaseReport
 from tests.fuzz import building, trial

@@ -13,7 +13,8 @@ from specs_kit import ROOT, modules_of_specs
 from sweep_kit import sampled
 
 from compiling_kit import Compiler
-from cutegen.compiling import Compiled, Job, check
+from cutegen.compiling import Compiled, Job
+from cutegen.sass.expectations import check
 from cutegen.codegen.formatting import WIDTH
 from cutegen.language.model import Expect
 

@@ -25,10 +25,10 @@ from cutegen.codegen import generate
 from cutegen.language.diagnostics import SpecError
 from cutegen.language.reader import read_specs
 from cutegen.lint import page
-from cutegen.measuring.peers import COMPILED, EAGER, choose
 from cutegen.measuring.shapes import shapes_of
 from cutegen.ops.op import ELEMENTS
-from cutegen.tuning import flow
+from cutegen.peers.peers import COMPILED, EAGER, choose
+from cutegen.tuning import tune as flow
 
 VARIANTS = """\
 cutegen: 1

@@ -6,7 +6,7 @@ from typing import Any
 
 from cutegen.codegen import Module
 from cutegen.compiling import Artefact, Resources
-from cutegen.compiling import check as check_expectations
+from cutegen.sass.expectations import check as check_expectations
 from cutegen.verification.cases import derive_cases
 
 

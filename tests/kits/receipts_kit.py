@@ -9,9 +9,9 @@ from typing import Any
 
 from cutegen.codegen.render import code_hash
 from cutegen.measuring.model import KernelResult, Limits, Machine, Measured, Timing
-from cutegen.measuring.receipt import Receipt
-from cutegen.measuring.receipt_text import text
 from cutegen.project.sources import Unit
+from cutegen.receipts.receipt import Receipt
+from cutegen.receipts.receipt_text import text
 
 MACHINE = Machine(
     gpu="NVIDIA Test 9",

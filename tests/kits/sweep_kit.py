@@ -34,7 +34,7 @@ PARTS = {
         "test_json_has_the_whole_proof",
         "test_the_proof_is_in_comments_of_a_spec_that_builds_the_same",
     ),
-    "building/test_failures.py": ("test_a_failure_is_said_at_the_key_of_its_line",),
+    "verbs/building/test_failures.py": ("test_a_failure_is_said_at_the_key_of_its_line",),
     "cases/test_kernels.py": ("test_a_mistake_in_the_choice_is_found",),
     "choosing/test_any_size.py": ("test_any_size_is_taken_at_any_address",),
     "cli/test_bad_input.py": ("test_bad_input_gets_a_diagnostic_with_its_place",),
@@ -195,12 +195,12 @@ PARTS = {
     ),
     "generated/test_zero_quotients.py": ("test_0_divided_by_0_is_nan",),
     "language/test_rowwise.py": ("test_what_the_op_refuses_is_told_at_its_place_and_what_works_instead",),
-    "measuring/test_formulas.py": (
+    "peers/test_formulas.py": (
         "test_a_formula_is_known_under_other_names",
         "test_what_computes_something_else_is_not_known",
     ),
-    "measuring/test_libraries.py": ("test_every_library_computes_what_the_spec_says",),
-    "measuring/test_peers.py": ("test_the_expression_can_be_compiled_whole",),
+    "peers/test_libraries.py": ("test_every_library_computes_what_the_spec_says",),
+    "peers/test_peers.py": ("test_the_expression_can_be_compiled_whole",),
     "tuning/test_search.py": (
         "test_an_interrupted_search_goes_on_and_times_nothing_twice",
         "test_times_under_other_conditions_do_not_count",
@@ -254,7 +254,7 @@ WHOLE = {
         "test_products_of_fixed_depth_spill_nothing_and_leave_room_for_two_blocks",
     ),
     "generated/test_modules.py": ("test_generated_is_what_the_specs_stand_for",),  # as `make current` says
-    "upgrading/test_verify_with.py": ("test_a_compiler_that_cannot_be_imported",),
+    "verbs/upgrading/test_verify_with.py": ("test_a_compiler_that_cannot_be_imported",),
     "use/test_llama.py": ("test_it_trains_as_torch_does",),
     "use/test_package.py": ("test_it_works_far_from_a_checkout",),
     # That checks find nothing where nothing is wrong, each verification says that `make test` runs

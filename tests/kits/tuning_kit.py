@@ -19,11 +19,11 @@ from cutegen.families.gemm_multistage.schedule import GemmSchedule
 from cutegen.language.document import parse_documents, plain
 from cutegen.language.reader import read_specs
 from cutegen.tuning.editing import Sheet
-from cutegen.tuning.flow import Tuning
 from cutegen.tuning.log import Log
 from cutegen.tuning.model import Batch, Candidate, Dropped, Place, Time, Trouble, Verdict
 from cutegen.tuning.pruning import Sieve
 from cutegen.tuning.result import Options, Result
+from cutegen.tuning.tune import Tuning
 
 MM = """\
 cutegen: 1

@@ -10,9 +10,9 @@ from compiling_kit import Compiler
 
 from cutegen.atoms.targets import TARGETS
 from cutegen.compiling import Compiled, Job
-from cutegen.compiling.flow import loops
-from cutegen.compiling.sass import histogram, parse
 from cutegen.measuring.machine import ARCHITECTURES
+from cutegen.sass.control_flow import loops
+from cutegen.sass.instructions import histogram, parse
 
 pytest.importorskip("cutlass")
 SOURCE = Path(__file__).parents[2] / "cutegen" / "measuring" / "fma.py"

@@ -12,7 +12,7 @@ from measuring_kit import elementwise, gemm
 
 from cutegen.codegen import Module
 from cutegen.measuring import KernelResult, Request, Session
-from cutegen.measuring.peers import choose
+from cutegen.peers.peers import choose
 from cutegen.verification import gpu_missing
 
 pytestmark = pytest.mark.skipif(gpu_missing() is not None, reason=f"no GPU: {gpu_missing()}")

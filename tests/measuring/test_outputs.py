@@ -15,8 +15,8 @@ from cutegen.measuring import contenders
 from cutegen.measuring.arguments import Arguments, make_arguments
 from cutegen.measuring.measure import Bench, Refused, measure_shape
 from cutegen.measuring.model import Failure, Measured, Request
-from cutegen.measuring.peers import EAGER, choose
 from cutegen.ops.elementwise import Elementwise
+from cutegen.peers.peers import EAGER, choose
 from cutegen.reference.bounds import evaluate
 from cutegen.verification.compare import compare
 

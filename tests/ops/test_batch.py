@@ -12,8 +12,8 @@ from cutegen.codegen import Module, generate
 from cutegen.contract import as_called
 from cutegen.measuring import contenders
 from cutegen.measuring.arguments import Arguments
-from cutegen.measuring.peers import CUBLAS, CUBLAS_BEST, CUBLAS_EAGER, product_of
 from cutegen.ops.gemm import GEMM
+from cutegen.peers.peers import CUBLAS, CUBLAS_BEST, CUBLAS_EAGER, product_of
 from cutegen.reference.bounds import evaluate
 
 SIZES = {"L": 3, "M": 5, "N": 8, "K": 7}

@@ -9,7 +9,7 @@ from lint_kit import found_in
 
 from cutegen.codegen import generate
 from cutegen.language.reader import read_specs
-from cutegen.measuring.peers import product_of
+from cutegen.peers.peers import product_of
 
 HEAD = """\
 cutegen: 1

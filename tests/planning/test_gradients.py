@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
+from cutegen.autograd import gradients_of
 from cutegen.codegen import generate
 from cutegen.differentiation import backward
 from cutegen.language.diagnostics import SpecError
 from cutegen.language.reader import read_specs
-from cutegen.planning.gradients import gradients_of
 
 SCALE = """\
 cutegen: 1

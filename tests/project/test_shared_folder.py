@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from building_kit import spec_text
 
-from cutegen.building.build import Options, build
 from cutegen.console import PlainProgress
 from cutegen.project.selection import select
+from cutegen.verbs.building.build import Options, build
 
 FLAGS = Options(compile=False, verify=False)
 

@@ -13,11 +13,11 @@ from building_kit import StandInCompiler, good
 from tuning_kit import MM, TUNED, Clock, StandInGpu, entries, search, small_space, tuning_of, valley
 
 from cutegen.compiling import Failed, Job, Outcome
-from cutegen.tuning.flow import GRACE
 from cutegen.tuning.model import Batch
 from cutegen.tuning.output import SHOWN, as_json, counts_lines, dry_rows
 from cutegen.tuning.pruning import Sieve
 from cutegen.tuning.result import Result
+from cutegen.tuning.tune import GRACE
 
 
 @pytest.fixture(autouse=True)
@@ -75,7 +75,7 @@ class Hours:
 
         with self.monkeypatch.context() as patch:
             patch.setattr(Sieve, "sift", look)
-            patch.setattr("cutegen.tuning.flow.time", clock)
+            patch.setattr("cutegen.tuning.tune.time", clock)
             patch.setattr("cutegen.tuning.search.time", clock)
             yield StandInCompiler(outcome, clock.monotonic), began
 

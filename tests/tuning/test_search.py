@@ -36,9 +36,9 @@ from tuning_kit import (
 from cutegen.codegen import Module
 from cutegen.compiling import Artefact, Compiled, Failed, Job, Outcome, Resources
 from cutegen.language.reader import read_specs
-from cutegen.tuning.flow import target_of
 from cutegen.tuning.log import Conditions, Log, Timed
 from cutegen.tuning.model import Candidate, Place, Score, Time, Trouble
+from cutegen.tuning.tune import target_of
 
 
 def stages_only(module: Module, shape: Mapping[str, int]) -> float:

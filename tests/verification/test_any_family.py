@@ -17,9 +17,9 @@ from cutegen.expressions.tree import Compute
 from cutegen.family import Family
 from cutegen.language.context import Context
 from cutegen.language.model import KernelSpec, Scalar, Schedule, Tensor
-from cutegen.measuring.peers import COMPILED, EAGER, choose
 from cutegen.measuring.shapes import shapes_of
 from cutegen.ops.op import ELEMENTS, Op
+from cutegen.peers.peers import COMPILED, EAGER, choose
 from cutegen.planning.plan import Plan
 from cutegen.planning.report import Report
 from cutegen.reference.bounds import evaluate

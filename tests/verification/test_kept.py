@@ -16,10 +16,6 @@ pytest.importorskip("cutlass")
 from building_kit import units_of  # noqa: E402
 
 from cutegen import compiling  # noqa: E402
-from cutegen.building import build as building  # noqa: E402
-from cutegen.building import verification  # noqa: E402
-from cutegen.building.compilation import compiled_before  # noqa: E402
-from cutegen.building.verification import run_verification  # noqa: E402
 from cutegen.codegen.generate import module_of  # noqa: E402
 from cutegen.compiling import Artefact, Cache, Compiled, Job, Outcome, Resources, cache_key  # noqa: E402
 from cutegen.console import NoProgress  # noqa: E402
@@ -28,6 +24,10 @@ from cutegen.emulator.host.builds import builds  # noqa: E402
 from cutegen.emulator.host.stored import Stored  # noqa: E402
 from cutegen.project.selection import select  # noqa: E402
 from cutegen.project.sources import Gathered, Unit  # noqa: E402
+from cutegen.verbs.building import build as building  # noqa: E402
+from cutegen.verbs.building import verification  # noqa: E402
+from cutegen.verbs.building.compilation import compiled_before  # noqa: E402
+from cutegen.verbs.building.verification import run_verification  # noqa: E402
 from cutegen.verification.blocks import with_blocks  # noqa: E402
 from cutegen.verification.cases import Case  # noqa: E402
 from cutegen.verification.executor import EmulatorExecutor, load_module  # noqa: E402

@@ -13,10 +13,10 @@ import pytest
 import torch
 from verification_fakes import CpuExecutor, Judge, add_plan, add_spec, write_module
 
-from cutegen.building.verification import why_unexecuted
 from cutegen.hostchecks import checks
 from cutegen.hostchecks.judging import Check, Host
 from cutegen.language.model import KernelSpec
+from cutegen.verbs.building.verification import why_unexecuted
 from cutegen.verification import given
 from cutegen.verification.executor import Ran, load_module, no_judge
 from cutegen.verification.lacking import NoMemory, raise_no_memory

@@ -26,13 +26,13 @@ from verification_fakes import (  # noqa: E402
 )
 from workers_kit import count_workers  # noqa: E402
 
-from cutegen.building import ahead as meanwhile  # noqa: E402
-from cutegen.building import build as building  # noqa: E402
-from cutegen.building.ahead import Meanwhile  # noqa: E402
-from cutegen.building.build import Options, build  # noqa: E402
 from cutegen.compiling import Failed  # noqa: E402
 from cutegen.console import NoProgress  # noqa: E402
 from cutegen.project.selection import select  # noqa: E402
+from cutegen.verbs.building import ahead as meanwhile  # noqa: E402
+from cutegen.verbs.building import build as building  # noqa: E402
+from cutegen.verbs.building.ahead import Meanwhile  # noqa: E402
+from cutegen.verbs.building.build import Options, build  # noqa: E402
 from cutegen.verification import UNTIL_FAILURE, Extent, from_json, given  # noqa: E402
 from cutegen.verification.agenda import agenda_of  # noqa: E402
 from cutegen.verification.compare import bits_of  # noqa: E402
@@ -262,7 +262,7 @@ class Recorder:
 def emulated(monkeypatch: pytest.MonkeyPatch) -> None:
     """Has kernels run on the CPU emulator, and what prepares them do nothing."""
     monkeypatch.setattr("cutegen.verification.gpu_missing", lambda: "none in this test")
-    monkeypatch.setattr("cutegen.building.verification.emulator_missing", lambda: None)
+    monkeypatch.setattr("cutegen.verbs.building.verification.emulator_missing", lambda: None)
     monkeypatch.setattr(meanwhile, "Ahead", Recorder)
 
 
@@ -284,9 +284,9 @@ def test_a_kernel_is_prepared_where_it_is_the_only_one_and_a_process_is_left(
 
     assert begun(1, 1, 2) and begun(1, 2, 3)
     assert not begun(1, 2, 2) and not begun(1, 1, 1) and not begun(2, 2, 4)
-    monkeypatch.setattr("cutegen.building.verification.emulator_missing", lambda: "no emulator in this test")
+    monkeypatch.setattr("cutegen.verbs.building.verification.emulator_missing", lambda: "no emulator in this test")
     assert not begun(1, 1, 2)
-    monkeypatch.setattr("cutegen.building.verification.emulator_missing", lambda: None)
+    monkeypatch.setattr("cutegen.verbs.building.verification.emulator_missing", lambda: None)
     monkeypatch.setattr("cutegen.verification.gpu_missing", lambda: None)
     assert not begun(1, 1, 2)
 
@@ -316,8 +316,8 @@ def test_a_build_has_what_it_prepared_verified_and_ends_it(
     monkeypatch.setattr(meanwhile, "Ahead", Seen)
     monkeypatch.setattr(building, "prepare", lambda setup: None)
     monkeypatch.setattr(building, "compile_beside", lambda: None)
-    monkeypatch.setattr("cutegen.building.compilation.compile_all", StandInCompiler(compiled))
-    monkeypatch.setattr("cutegen.building.verification.verify_all", verify)
+    monkeypatch.setattr("cutegen.verbs.building.compilation.compile_all", StandInCompiler(compiled))
+    monkeypatch.setattr("cutegen.verbs.building.verification.verify_all", verify)
     report = build(select([project(tmp_path, "one")]), Options(cache=False, jobs=4), NoProgress())
     assert report.exit_code == int(fails) and len(verifier.jobs) == int(not fails)
     assert open_while_compiled == [True, True] and len(seen) == 1 and not seen[0].open

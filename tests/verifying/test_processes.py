@@ -20,7 +20,7 @@ from verification_fakes import (
 )
 
 from cutegen import emulator
-from cutegen.building.verification import why_unexecuted
+from cutegen.verbs.building.verification import why_unexecuted
 from cutegen.verification import KernelReport, gpu_missing
 from cutegen.verification.executors import make_executor
 from cutegen.verifying import Job, pool, verify_all

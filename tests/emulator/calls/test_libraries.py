@@ -18,7 +18,7 @@ torch = pytest.importorskip("torch")
 from cutlass_kit import FOLDER, matrices  # noqa: E402
 
 from cutegen import emulator  # noqa: E402
-from cutegen.running.comparing import compare  # noqa: E402
+from cutegen.verbs.running.comparing import compare  # noqa: E402
 
 quack_is_there = all(importlib.util.find_spec(name) for name in ("quack", "triton"))
 needs_quack = pytest.mark.skipif(not quack_is_there, reason="quack is not installed, or triton, which it imports")

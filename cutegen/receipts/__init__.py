@@ -1,0 +1,1 @@
+"""Receipts: what was verified and measured of a kernel, in files that are committed beside the modules."""
