@@ -86,6 +86,8 @@ def _misfits(gradient: Gradient) -> Iterator[tuple[str, str]]:
     of, by = gradient.of, gradient.by
     if by.torch.op is None:
         yield "it has no op", f"write `torch: {{op: ...}}` in the spec of `{by.kernel}`"
+    if of.has_module and not by.has_module:
+        yield "it has no module, which the op would import", f"name `{by.kernel}` under `modules` of its spec"
     own, given = {t.name: t for t in of.tensors}, _by_gradients(of, of.outputs)
     floats = [t for t in of.tensors if t.reads and t.dtype.is_float]
     wanted = {GRADIENT + t.name: t for t in floats} | {ELSE + t.name: t for t in floats}

@@ -58,7 +58,8 @@ def build(
     force: bool,
     form: str,
 ) -> None:
-    """Generate, compile and verify the modules of the specs, then write all of them or nothing.
+    """Generate, compile and verify the modules of the specs, then write all of them or nothing. Kernels that the key
+    `modules` of a spec leaves out are neither compiled nor written.
 
     Kernels run on the GPU of this machine, or on a CPU emulator where there is none, until one of their cases or host
     checks fails. Exit 2 where a spec has an error or cannot be found, 1 where a kernel fails or cannot run, or a file

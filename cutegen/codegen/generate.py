@@ -74,7 +74,8 @@ def generate(text: str, path: str, *, performance: bool = False, beside: Sequenc
                 check(resolved, report, performance=performance)
             alike = (nameless, resolved, report)
             read.append(alike)
-        planned.append((replace(alike[1], kernel=spec.kernel, summary=spec.summary, torch=spec.torch), alike[2]))
+        named = replace(alike[1], kernel=spec.kernel, summary=spec.summary, torch=spec.torch)
+        planned.append((replace(named, has_module=spec.has_module), alike[2]))
     found = _said_of_some(planned)
     gradients = []
     for spec in specs:

@@ -15,12 +15,26 @@ from typing import Any
 
 from cutegen.language.diagnostics import Diagnostic, Span
 from cutegen.language.document import MapNode, Node, ScalarNode, SequenceNode, spans
-from cutegen.language.kinds import Path
+from cutegen.language.kinds import ByName, Items, Kind, Path, Scalars
+from cutegen.language.kinds import Text as AnyText
 from cutegen.language.model import Source
 from cutegen.language.names import shown, suggestion
 
 MAX_VARIANTS = 1024
 MAX_EXPANDED = 500_000  # values of all variants together
+
+OF_ALL_KERNELS: dict[str, tuple[Kind, str]] = {  # the keys of no single kernel, and what they mean
+    "matrix": (
+        ByName(Items(Scalars(), least=1, most=1024), "The values that this placeholder takes, in order.", least=1),
+        "Variants: one kernel for every combination. `{a}` in any text stands for the value; a text that is exactly "
+        "`{a}` takes the value's type; `{{` and `}}` are literal braces.",
+    ),
+    "modules": (
+        Items(AnyText(), "The name of a kernel of this spec.", least=1, most=1024, different=True),
+        "The kernels of the matrix that `cutegen build` writes modules of. The others are verified, measured and "
+        "explained like these, and have no files.",
+    ),
+}
 
 _PIECE = re.compile(r"\{\{|\}\}|\{([A-Za-z_][A-Za-z0-9_]*)\}|[{}]")
 
@@ -52,6 +66,7 @@ class Variant:
     data: Any
     source: Source
     texts: Mapping[Path, Text]
+    has_module: bool = True  # whether `cutegen build` writes its module
 
     def place(self, path: Path, start: int, length: int) -> Span:
         """The place of `length` characters of the text at `path`, from `start`."""
@@ -133,7 +148,7 @@ class _Filler:
     def entries(self, node: MapNode, path: Path) -> Iterator[tuple[str, Any]]:
         taken: dict[str, Span] = {}
         for key, value in node.entries:
-            if path == () and key.value == "matrix":
+            if path == () and key.value in OF_ALL_KERNELS:
                 continue
             filled, _ = self.fill(key) if path else (key.value, None)
             name = filled if isinstance(filled, str) else self.combination[key.text[1:-1]].text

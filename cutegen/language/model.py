@@ -348,6 +348,7 @@ class KernelSpec(Signature[Tensor], Generic[S]):
     )
     source: Source = field(default=Source(), compare=False, repr=False)
     within: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # least and largest, for one of several cases
+    has_module: bool = field(default=True, compare=False)  # whether `modules` lets `cutegen build` write its module
 
     @property
     def family(self) -> object:

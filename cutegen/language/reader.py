@@ -18,6 +18,7 @@ from cutegen.language.document import MAX_CHARACTERS, MapNode, Node, parse_docum
 from cutegen.language.kinds import Record
 from cutegen.language.matrix import Variant, expand, source_of
 from cutegen.language.model import Expect, KernelSpec, Schedule, Verify
+from cutegen.language.modules import marked
 from cutegen.language.names import shown
 from cutegen.language.shapes import MAX_VERIFIED, Promises, bench, check_shapes
 from cutegen.language.torch_ops import torch_op
@@ -100,9 +101,9 @@ def _duplicate(spec: KernelSpec, first: KernelSpec) -> Diagnostic:
 def _variants(document: Node, path: str) -> tuple[list[Variant], list[Diagnostic]]:
     """The variants that follow the schema."""
     if isinstance(document, MapNode):
-        matrix = document.get("matrix")
-        if matrix is None or not schema.check_matrix(plain(matrix), source_of(document, path)):
-            return _checked(*expand(document, path))
+        source, data = source_of(document, path), plain(document)
+        if "matrix" not in data or not schema.check_of_all(data, "matrix", source):
+            return marked(document, path, *_checked(*expand(document, path)))
     # No expansion is possible; the rest of the document can be checked all the same.
     return [], schema.check(plain(document), source_of(document, path), expanded=False)
 
@@ -165,6 +166,7 @@ def _spec(variant: Variant) -> tuple[KernelSpec | None, list[Diagnostic]]:
         torch=op_of_torch,
         expect=expect,
         source=ctx.source,
+        has_module=variant.has_module,
     )
     return spec, ctx.found
 

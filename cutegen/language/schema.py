@@ -15,18 +15,13 @@ from cutegen.dtypes import Dtype
 from cutegen.language.asked import Family, choices
 from cutegen.language.choices import choice_help, near_choice
 from cutegen.language.diagnostics import Diagnostic
-from cutegen.language.kinds import PLACEHOLDER, ByName, Integer, Items, Path, Record, Scalars, keys_of, kind_at
+from cutegen.language.kinds import PLACEHOLDER, Integer, Path, Record, keys_of, kind_at
 from cutegen.language.mappings import mapping_help, unquoted, with_meaning
+from cutegen.language.matrix import OF_ALL_KERNELS
 from cutegen.language.model import LANGUAGE, KernelSpec, Source, Tensor
 from cutegen.language.names import nearest, shown, suggestion
 from cutegen.language.schedule_schema import case_name, definition_name, of_family, schema_of_case
 from cutegen.registry import families, ops
-
-MATRIX = ByName(Items(Scalars(), least=1, most=1024), "The values that this placeholder takes, in order.", least=1)
-MATRIX_SAYS = (
-    "Variants: one kernel for every combination. `{a}` in any text stands for the value; a text that is exactly `{a}` "
-    "takes the value's type; `{{` and `}}` are literal braces."
-)
 
 _KINDS = {
     "object": "a mapping",
@@ -57,7 +52,7 @@ def _schema_of(of: tuple[Family, ...]) -> Mapping[str, Any]:
     for name, field in own.items():
         properties[name] = field.kind.schema(field.says)
         if name == "summary":
-            properties["matrix"] = MATRIX.schema(MATRIX_SAYS)
+            properties |= {key: kind.schema(text) for key, (kind, text) in OF_ALL_KERNELS.items()}
     definitions: dict[str, Any] = {
         "placeholder": {
             "description": "A value of the matrix.",
@@ -127,11 +122,11 @@ def check(data: Any, source: Source, *, expanded: bool = True) -> list[Diagnosti
     return found
 
 
-def check_matrix(data: Any, source: Source) -> list[Diagnostic]:
-    """What keeps a document's `matrix` from being expanded."""
+def check_of_all(data: Any, key: str, source: Source) -> list[Diagnostic]:
+    """Everything that the schema does not allow at a key that is of all kernels of a document."""
     found: list[Diagnostic] = []
-    for error in _validator(False).evolve(schema=schema()["properties"]["matrix"]).iter_errors(data):
-        found += _diagnostics(error, source, ("matrix",))
+    for error in _validator(False).evolve(schema=schema()["properties"][key]).iter_errors(data[key]):
+        found += _diagnostics(error, source, (key,))
     return found
 
 
@@ -364,8 +359,8 @@ def _type_help(path: Path, value: Any, data: Any) -> str | None:
         path = ("schedule", *path[2:])  # of a case as of the one schedule
     if help := unquoted(value):
         return help
-    if path == ("targets",) and isinstance(value, str):
-        return f"write `targets: [{shown(value)}]`"
+    if path in (("targets",), ("modules",)) and isinstance(value, str):
+        return f"write `{path[0]}: [{shown(value)}]`"
     if path[:1] == ("tune",) and len(path) == 2:
         if isinstance(value, (int, float)):
             return f"write `[{shown(str(value).lower())}]`"

@@ -30,8 +30,13 @@ class Unit:
 
     @property
     def path(self) -> Path:
-        """The file that the module goes to."""
+        """The file that the module goes to, or would go to."""
         return self.source.out / self.module.name
+
+    @property
+    def has_file(self) -> bool:
+        """Whether `cutegen build` writes the module: `modules` of a spec may leave out some of its kernels."""
+        return self.module.spec.has_module
 
     def diagnostic(
         self,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -88,11 +88,13 @@ def compare(units: Iterable[Unit], scopes: Iterable[Scope]) -> list[FileState]:
     Raises OSError where a folder of modules is there and cannot be read.
     """
     scopes = list(scopes)
-    made = {unit.path: unit for unit in units}
+    units = list(units)
+    made = {unit.path: unit for unit in units if unit.has_file}
     states = [_unit_state(unit, scopes) for unit in made.values()]
     for out in dict.fromkeys(scope.out for scope in scopes):
         here = [scope for scope in scopes if scope.out == out]
-        states += [state for path in _modules(out) if path not in made if (state := _left_over_state(path, here))]
+        left = [path for path in _modules(out) if path not in made]
+        states += [state for path in left if (state := _left_over_state(path, here, units))]
     return sorted(states, key=lambda state: state.path)
 
 
@@ -141,7 +143,14 @@ def _why_stale(header: Header, unit: Unit) -> str:
     return "the generator changed"
 
 
-def _left_over_state(path: Path, scopes: list[Scope]) -> FileState | None:
+def why_left_over(kernel: str, root: Path, spec: str, units: Iterable[Unit]) -> str:
+    """The reason why a file of a kernel of that spec is one too many."""
+    if any(unit.kernel == kernel and unit.source.name == spec for unit in units):
+        return f"`modules` of {spec} does not name it"
+    return f"{spec} makes no such kernel" if on_disk(root, spec).exists() else f"{spec} is gone"
+
+
+def _left_over_state(path: Path, scopes: list[Scope], units: Sequence[Unit]) -> FileState | None:
     """The state of a generated file that no unit makes; None if its spec was not asked for, or it is not ours."""
     try:
         found = path.read_bytes()
@@ -151,7 +160,7 @@ def _left_over_state(path: Path, scopes: list[Scope]) -> FileState | None:
     if header is None or not any(scope.holds(header.spec) for scope in scopes):
         return None
     root = next(scope.root for scope in scopes if scope.holds(header.spec))
-    gone = f"{header.spec} makes no such kernel" if on_disk(root, header.spec).exists() else f"{header.spec} is gone"
+    gone = why_left_over(path.stem, root, header.spec, units)
     if not header.intact:
         return FileState(path, "edited", f"it was edited by hand, and {gone}", None, found, header.spec)
     return FileState(path, "orphaned", gone, None, found, header.spec)
@@ -172,7 +181,7 @@ def other_files(units: Iterable[Unit], scopes: Iterable[Scope]) -> list[str]:
     Who runs such a unit does not run that file. Files that are not there yet are left out.
     """
     units = list(units)
-    made = {unit.path: unit for unit in units}
+    made = {unit.path: unit for unit in units if unit.has_file}
     try:
         states = compare(units, scopes)
     except OSError as problem:

@@ -9,9 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from cutegen.codegen.render import code_hash
-from cutegen.project.selection import Scope, on_disk
+from cutegen.project.selection import Scope
 from cutegen.project.sources import Unit
-from cutegen.project.state import FileState, State, compare
+from cutegen.project.state import FileState, State, compare, why_left_over
 from cutegen.receipts.receipt import Receipt
 from cutegen.receipts.receipt_text import MARK, ReceiptError, parse, text
 
@@ -28,7 +28,7 @@ def compare_all(units: Sequence[Unit], scopes: Sequence[Scope]) -> list[FileStat
 
 def units_by_file(states: Iterable[FileState], units: Iterable[Unit]) -> dict[Path, Unit]:
     """Finds the unit that makes each file, or whose receipt it is. Files of no unit are left out."""
-    made = {unit.path: unit for unit in units}
+    made = {unit.path: unit for unit in units if unit.has_file}
     of = {s.path: s.path if s.kind == "module" else s.path.parents[2] / f"{s.path.stem}.py" for s in states}
     return {path: made[module] for path, module in of.items() if module in made}
 
@@ -39,13 +39,13 @@ def receipt_states(units: Iterable[Unit], scopes: Sequence[Scope]) -> list[FileS
     A file of something else in the place of a unit's receipt is foreign. Other files in the folders of the receipts are
     left out.
     """
-    made = {(unit.path.parent, unit.kernel): unit for unit in units}
-    return [
-        state
+    units = list(units)
+    states = [
+        _receipt_state(path, [scope for scope in scopes if scope.out == out], units)
         for out in dict.fromkeys(scope.out for scope in scopes)
         for path in _json_files(out / FOLDER)
-        if (state := _receipt_state(path, made.get((out, path.stem)), [scope for scope in scopes if scope.out == out]))
     ]
+    return [state for state in states if state is not None]
 
 
 def receipt_of(state: FileState) -> Receipt:
@@ -62,8 +62,10 @@ def remove_empty(removed: Iterable[Path]) -> None:
             folder.parent.rmdir()
 
 
-def _receipt_state(path: Path, unit: Unit | None, scopes: Sequence[Scope]) -> FileState | None:
+def _receipt_state(path: Path, scopes: Sequence[Scope], units: Sequence[Unit]) -> FileState | None:
     """The state of the file at a receipt's place; None for one that is not of the specs that were asked for."""
+    module = path.parents[2] / f"{path.stem}.py"
+    unit = next((unit for unit in units if unit.path == module and unit.has_file), None)
     found: bytes | None = None
 
     def state(state: State, why: str, spec: str, wanted: str | None = None) -> FileState:
@@ -92,9 +94,7 @@ def _receipt_state(path: Path, unit: Unit | None, scopes: Sequence[Scope]) -> Fi
         return state("invalid", f"it is of {receipt.kernel} on {receipt.gpu.name}: not in its place", receipt.spec)
     if unit is None:
         assert asked is not None
-        there = on_disk(asked.root, receipt.spec).exists()
-        why = f"{receipt.spec} makes no such kernel" if there else f"{receipt.spec} is gone"
-        return state("orphaned", why, receipt.spec)
+        return state("orphaned", why_left_over(path.stem, asked.root, receipt.spec, units), receipt.spec)
     if receipt.code_hash != code_hash(unit.module.text):
         return state("stale", "the kernel changed since", unit.source.name)
     if receipt.spec != unit.source.name:

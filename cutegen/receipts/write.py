@@ -63,7 +63,12 @@ def _record(new: Sequence[tuple[Unit, Receipt]]) -> Recorded:
     notices: list[str] = []
     problems: list[str] = []
     changes: dict[Path, bytes | None] = {}
-    places = [(unit.path.parent / FOLDER / receipt.place, receipt) for unit, receipt in new]
+    notices += [
+        f"{unit.kernel}: nothing was recorded, since `modules` of {unit.source.shown} leaves it out"
+        for unit, _ in new
+        if not unit.has_file
+    ]
+    places = [(unit.path.parent / FOLDER / receipt.place, receipt) for unit, receipt in new if unit.has_file]
     try:
         # The folder of the modules too: a build that removes receipts keeps out of the way.
         with locked(folder for path, _ in places for folder in (path.parents[2], path.parent)):

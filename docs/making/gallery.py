@@ -79,7 +79,7 @@ def page(spec: str, own: list[Kernel]) -> str:
     text = read(f"specs/{spec}.yaml")
     summary = _SUMMARY.search(text)
     first, others = own[0], own[1:]
-    more = f" The spec makes {len(own)} kernels; this is the first." if others else ""
+    more = f" `generated/` has {len(own)} kernels of it; this is the first." if others else ""
     drawn = f" [Its pictures, beside the whole module](pages/{spec}.html)." if spec in PICTURED else ""
     links = ", ".join(f"[{one.name}.py](code/{one.name}.py)" for one in own)
     lines = [

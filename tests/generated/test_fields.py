@@ -182,6 +182,7 @@ PERTURBED: dict[str, list[tuple[Spec, str, Any, str]]] = {
     "kernel": [(ELEMENTWISE, "kernel", "other", TEXT)],
     "summary": [(ELEMENTWISE, "summary", "Another kernel.", TEXT)],
     "matrix": [(ELEMENTWISE, "matrix", {"x": [1, 2]}, REFUSED)],  # used: see test_matrix
+    "modules": [(ELEMENTWISE, "modules", ["other"], REFUSED)],  # used: see tests/project/test_modules_key.py
     "op": [(ELEMENTWISE, "op", "gemm", REFUSED)],
     "tensors": [(ELEMENTWISE, "tensors.E", {"shape": ["M"], "dtype": "f32"}, REFUSED)],
     "tensor.shape": [(ELEMENTWISE, "tensors.S.shape", ["N"], TEXT)],

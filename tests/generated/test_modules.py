@@ -25,7 +25,7 @@ ALLOWED = set(sys.stdlib_module_names) | {"torch", "cutlass", "cuda", "tvm_ffi"}
 def test_there_are_specs() -> None:
     """The modules of these tests are those that are committed, which `build --check` holds to what `build` makes."""
     committed = {path.stem: path.read_text(encoding="utf-8") for path in (ROOT / "generated").glob("*.py")}
-    assert committed == {kernel: module.text for kernel, module in MODULES.items()}
+    assert committed == {kernel: module.text for kernel, module in MODULES.items() if module.spec.has_module}
     assert len(MODULES) >= 19 and {"sgemm_mmajor", "copy_tv", "sgemm_mnm"} <= set(MODULES)
 
 
@@ -58,7 +58,7 @@ def test_generated_is_what_the_specs_stand_for() -> None:
     states = states_of(ROOT / "specs")
     wrong = {name: f"{state.state}: {state.why}" for name, state in states.items() if state.state != "current"}
     assert not wrong, f"run `cutegen build specs/`: {wrong}"
-    assert set(states) == {module.name for module in MODULES.values()}
+    assert set(states) == {module.name for module in MODULES.values() if module.spec.has_module}
 
 
 @pytest.mark.parametrize("part", sampled(range(12), 12))

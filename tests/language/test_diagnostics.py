@@ -122,6 +122,11 @@ CASES = [
      "CG108", "40 x 40 = 1600"),
     (ADD, "kernel: add", "matrix: {a: «4}\nkernel: add", "CG103", "must be a list"),
     (ADD, "kernel: add", "matrix: {a: [«[M]]}\nkernel: add", "CG103", "must be"),
+    (ADD, "kernel: add", "matrix: {a: [M, N]}\nmodules: [«add_M]\nkernel: add_{a}", "CG142", "did you mean `add_m`?"),
+    (ADD, "kernel: add", "modules: [add, «zzz]\nkernel: add", "CG142", "its kernels: add"),
+    (ADD, "kernel: add", "modules: «add\nkernel: add", "CG103", "write `modules: [add]`"),
+    (ADD, "kernel: add", "modules: [add, «add]\nkernel: add", "CG105", "`modules` names `add` twice"),
+    (ADD, "kernel: add", "modules: «[]\nkernel: add", "CG105", "at least 1 entry"),
     (ADD, "[sm_80]", "[«sm_90]", "CG109", "did you mean `sm_90a`"),
     (ADD, "[sm_80]", "[sm_80, «volta]", "CG109", "known: sm_80, sm_86"),
     # names

@@ -142,4 +142,5 @@ def _kernel_json(benched: Benched) -> dict[str, Any]:
     for entry, measured in zip(data["measured"], benched.result.measured, strict=True):
         entry["gbs"], entry["tflops"], entry["of_limit"] = measured.gbs, measured.tflops, measured.of_limit
         entry["against"] = {name: measured.against(name) for name in measured.peers}
-    return {"spec": benched.unit.source.shown, "file": shown(benched.unit.path), **data}
+    unit = benched.unit
+    return {"spec": unit.source.shown, "file": shown(unit.path) if unit.has_file else None, **data}

@@ -120,12 +120,12 @@ def build(selection: Selection, options: Options, progress: Progress) -> BuildRe
     finally:
         progress.stop()
     found = _Findings(gathered)
-    units = gathered.units
+    units = [unit for unit in gathered.units if unit.has_file]
     if gathered.failed:
         return found.report(BROKEN)
     # Asked before the long part, so that nobody waits for a compile that could not be written.
     try:
-        states = compare_all(units, selection.scopes)
+        states = compare_all(gathered.units, selection.scopes)
         found.problems += _in_the_way(states, units, options.force) or _unwritable(states)
     except OSError as error:
         found.problems.append(_disk_problem(error))
@@ -151,7 +151,7 @@ def build(selection: Selection, options: Options, progress: Progress) -> BuildRe
 
     try:
         with locked(unit.path.parent for unit in units):
-            states = compare_all(units, selection.scopes)  # again: another build may have been faster
+            states = compare_all(gathered.units, selection.scopes)  # again: another build may have been faster
             found.problems += _in_the_way(states, units, options.force)
             found.problems += _unverified(units, verifications, states, options)
             if found.problems:
@@ -163,7 +163,7 @@ def build(selection: Selection, options: Options, progress: Progress) -> BuildRe
         return found.report(BROKEN, _results(units, outcomes, verifications, None))
     removed = [state.path for state in states if state.wanted is None]
     remove_empty(state.path for state in states if state.wanted is None and state.kind == "receipt")
-    found.notices += _stale_receipts(states, units) + _in_part(units, states, changes)
+    found.notices += _stale_receipts(states, units) + _in_part(units, states, changes) + _without_files(gathered.units)
     found.diagnostics += notes_on([unit for unit in units if unit.path in changes])
     return found.report(OK, _results(units, outcomes, verifications, changes), removed)
 
@@ -286,6 +286,19 @@ def _in_part(units: Sequence[Unit], states: Sequence[FileState], changes: Mappin
     specs = " ".join(dict.fromkeys(quoted(unit.source.file) for unit in partial))
     names = ", ".join(unit.kernel for unit in partial)
     return [f"verified in part, and marked so: {names}; `cutegen build {specs}` verifies all of it"]
+
+
+def _without_files(units: Sequence[Unit]) -> list[str]:
+    """A notice of the kernels of each spec that were neither compiled nor written, since `modules` leaves them out."""
+    left: dict[Path, list[str]] = {}
+    for unit in units:
+        if not unit.has_file:
+            left.setdefault(unit.source.file, []).append(unit.kernel)
+    return [
+        f"not built, since `modules` of {shown(file)} leaves them out: {', '.join(kernels)}; "
+        f"`cutegen verify {quoted(file)}` runs them"
+        for file, kernels in left.items()
+    ]
 
 
 def _stale_receipts(states: Sequence[FileState], units: Sequence[Unit]) -> list[str]:

@@ -275,7 +275,7 @@ def verify_json(
         {
             "kernel": unit.kernel,
             "spec": unit.source.shown,
-            "file": shown(unit.path),
+            "file": shown(unit.path) if unit.has_file else None,
             "verification": verification_json(verification),
         }
         for unit, verification in zip(units, verifications, strict=True)
