@@ -22,6 +22,7 @@ def _range(*bounds: int, **options: object) -> range:
 _CALLS: dict[str, Any] = {
     "__builtins__": {},
     "cutlass": SimpleNamespace(Int32=int, Int16=int, min=min, max=max, range=_range, range_constexpr=_range),
+    "cute": SimpleNamespace(ceil_div=lambda extent, size: -(-extent // size)),
     "min": min,
     "divmod": divmod,
 }
@@ -40,6 +41,13 @@ class Geometry:
         return self.x * self.y * self.z
 
 
+@dataclass(frozen=True)
+class Shaped:
+    """A tensor, of which texts ask the shape."""
+
+    shape: tuple[int, ...]
+
+
 class PerThread(tuple[Any, ...]):
     """The values that a variable has, of each of an agent's threads, where they may differ."""
 
@@ -50,6 +58,7 @@ class Acting:
 
     `variables` are shared by all views of the agent; one that is `PerThread` has a value for each of its `threads`
     (numbers in the block). `active` are the places in `threads` of those that go through the present statement.
+    `lengths` are those of the buffers and arrays of barriers that have been allocated, by name.
     """
 
     agent: Agent
@@ -57,15 +66,24 @@ class Acting:
     geometry: Geometry
     variables: dict[str, Any]
     active: tuple[int, ...] = field(default=())
+    block_threads: int = 0
+    lengths: dict[str, int] = field(default_factory=dict)
     ungrouped: list[Cell] = field(default_factory=list)  # that stores read, of which no group has been made yet
 
     def __post_init__(self) -> None:
         self.active = self.active or tuple(range(len(self.threads)))
 
     @classmethod
-    def of(cls, agent: Agent, threads: tuple[int, ...], geometry: Geometry, variables: Mapping[str, Any]) -> Acting:
-        """An agent of those threads before its first statement. It knows `tidx`, `thr` and `warp_idx`, where its block
-        is: `x`, `y` and `share` (along z), and its own number in its warpgroup, `PART`.
+    def of(
+        cls,
+        agent: Agent,
+        threads: tuple[int, ...],
+        geometry: Geometry,
+        variables: Mapping[str, Any],
+        block_threads: int = 0,
+    ) -> Acting:
+        """An agent of those threads, of so many of its block, before its first statement. It knows `tidx`, `thr` and
+        `warp_idx`, where its block is: `x`, `y` and `share` (along z), and its own number in its warpgroup, `PART`.
         """
         rank = agent.block
         x, y, z = rank % geometry.x, rank // geometry.x % geometry.y, rank // (geometry.x * geometry.y)
@@ -75,7 +93,7 @@ class Acting:
             "warp_idx": PerThread(t // WARP for t in threads),
             **{"x": x, "y": y, "share": z, "PART": agent.part},
         }
-        return cls(agent, threads, geometry, {**variables, **own})
+        return cls(agent, threads, geometry, {**variables, **own}, block_threads=block_threads)
 
     def each(self, text: str) -> list[Any]:
         """The value of a text of Python for each active thread."""
@@ -146,6 +164,11 @@ class Acting:
         for value in self.each(text):
             counts[value] = counts.get(value, 0) + 1
         return ((of(value), count) for value, count in counts.items())
+
+
+def value_of(text: str, variables: Mapping[str, Any]) -> Any:
+    """The value of a text of Python that no thread has another value of."""
+    return eval(_compiled(text)[0], _CALLS, dict(variables))
 
 
 @lru_cache(maxsize=4096)

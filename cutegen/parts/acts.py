@@ -50,6 +50,19 @@ Content: TypeAlias = "tuple[object, ...]"
 
 
 @dataclass(frozen=True)
+class Initialise:
+    """Gives a barrier of the agent's block the number of arrivals that end each of its phases."""
+
+    barrier: Barrier
+    arrivals: int
+
+
+@dataclass(frozen=True)
+class FenceInitialised:
+    """The barriers that this agent has initialised are seen by whoever it meets afterwards, and by copies."""
+
+
+@dataclass(frozen=True)
 class Wait:
     """Goes on once the phase of that parity of a barrier is over; at once where the phase before it is (a fresh
     barrier is in phase 0: a wait for parity 1 passes).
@@ -150,7 +163,11 @@ class Meet:
 
 @dataclass(frozen=True)
 class ClusterArrive:
-    """Arrives at the barrier of the cluster, without waiting."""
+    """Arrives at the barrier of the cluster, without waiting. Where it is `relaxed`, those who wait learn of nothing
+    that this agent did but of the barriers that it had initialised and fenced.
+    """
+
+    relaxed: bool = False
 
 
 @dataclass(frozen=True)
@@ -159,18 +176,13 @@ class ClusterWait:
 
 
 Act: TypeAlias = (
-    "Wait | Arrive | Bring | Multiply | Drain | Use | Look | Write | Fence | Store | Stored | Meet | ClusterArrive"
-    " | ClusterWait"
+    "Initialise | FenceInitialised | Wait | Arrive | Bring | Multiply | Drain | Use | Look | Write | Fence | Store"
+    " | Stored | Meet | ClusterArrive | ClusterWait"
 )
 
 
 @dataclass(frozen=True)
 class Run:
-    """What all agents of a cluster do, in their order, and how many arrivals each array of barriers, by name, is
-    initialised with. Before it all barriers are initialised. All blocks know that of each other, unless they are
-    `apart`: then an agent knows once it has waited for the cluster.
-    """
+    """What all agents of a cluster do, in their order, from the start of its blocks to their ends."""
 
     acts: Mapping[Agent, Sequence[Act]]
-    arrivals: Mapping[str, int]
-    apart: bool = False

@@ -15,6 +15,7 @@ from typing import Any, NoReturn, TypeVar
 from cutegen.parts.acts import (
     Act,
     Arrive,
+    Barrier,
     Bring,
     Cell,
     ClusterArrive,
@@ -22,6 +23,8 @@ from cutegen.parts.acts import (
     Content,
     Drain,
     Fence,
+    FenceInitialised,
+    Initialise,
     Look,
     Meet,
     Multiply,
@@ -33,7 +36,7 @@ from cutegen.parts.acts import (
     Write,
 )
 from cutegen.parts.faults import Kind, refuse
-from cutegen.parts.states import Copy, Gathered, Phase, Standing, State, Tables
+from cutegen.parts.states import UNMADE, Copy, Gathered, Phase, Standing, State, Tables
 from cutegen.parts.wording import content_text
 
 Item = TypeVar("Item")
@@ -72,6 +75,8 @@ class _Orders:
         self.cells = list(self.tables.cells)
         self.barriers = list(self.tables.barriers)
         self.moves: dict[type[Act], Callable[[State, int, Any], State | None]] = {
+            Initialise: self._initialise,
+            FenceInitialised: self._nothing,
             Wait: self._wait,
             Arrive: self._arrive,
             Bring: self._bring,
@@ -93,6 +98,9 @@ class _Orders:
         if state.at == self.tables.end:
             self._all_come(state)
             return
+        if (alone := self._alone(state)) is not None:
+            yield alone
+            return
         stuck = True
         for number, copy in enumerate(state.copies):
             stuck = False
@@ -107,18 +115,45 @@ class _Orders:
         if stuck:
             self._deadlock(state)
 
+    def _alone(self, state: State) -> State | None:
+        """The state after an agent goes on at the cluster's barrier, if one can: that it does so now, not later, keeps
+        nobody from anything, and no fault from being found.
+        """
+        for number, at in enumerate(state.at):
+            act = self.tables.courses[number].acts[at] if at < self.tables.end[number] else None
+            if isinstance(act, ClusterArrive | ClusterWait):
+                following = self.moves[type(act)](state, number, act)
+                if following:
+                    return following
+        return None
+
     # Barriers.
 
+    def _initialise(self, state: State, number: int, act: Initialise) -> State:
+        barrier, name = self.tables.barriers[act.barrier], self.wording.barrier(act.barrier)
+        if state.phases[barrier].arrivals != UNMADE:
+            self._refuse("start", state, number, f"initialises {name}, which has been initialised")
+        if act.arrivals < 1:
+            text = f"initialises {name} with {act.arrivals} arrivals: its phases are never over"
+            self._refuse("arrivals", state, number, text)
+        return self._on(state, number)._replace(phases=_put(state.phases, barrier, Phase(0, act.arrivals, 0)))
+
+    def _used(self, state: State, number: int, barrier: Barrier) -> int:
+        found = self.tables.barriers[barrier]
+        if not self.tables.is_made(state.at, found):
+            self._refuse("start", state, number, f"uses {self.wording.barrier(barrier)} before it is initialised")
+        return found
+
     def _wait(self, state: State, number: int, act: Wait) -> State | None:
-        if state.phases[self.tables.barriers[act.barrier]].parity == act.parity:
+        if state.phases[self._used(state, number, act.barrier)].parity == act.parity:
             return None
         return self._on(state, number)
 
     def _arrive(self, state: State, number: int, act: Arrive) -> State:
         self._there(state, number, act.barrier.block, f"arrives at {self.wording.barrier(act.barrier)}")
-        barrier = self.tables.barriers[act.barrier]
+        barrier = self._used(state, number, act.barrier)
         if act.count > state.phases[barrier].arrivals:
-            text = f"arrives at {self.wording.barrier(act.barrier)} more than {self.tables.arrivals[barrier]} times"
+            text = f"arrives at {self.wording.barrier(act.barrier)} more than {self.tables.made[barrier][0]} times"
             self._refuse("arrivals", state, number, f"{text} in a phase")
         phases = self._changed(state.phases, barrier, act.count, act.expected)
         return self._on(state, number)._replace(phases=phases)
@@ -136,7 +171,7 @@ class _Orders:
             name = self.wording.barrier(self.barriers[barrier])
             refuse("bytes", f"more bytes come to {name} in a phase than are expected ({-new.bytes} more)")
         if new.arrivals == new.bytes == 0:
-            new = Phase(1 - parity, self.tables.arrivals[barrier], 0)
+            new = Phase(1 - parity, self.tables.made[barrier][0], 0)
         return _put(phases, barrier, new)
 
     # Copies.
@@ -145,7 +180,8 @@ class _Orders:
         cell = self.tables.cells[act.cell]
         self._may_change(state, number, cell, f"loads {self.wording.cell(act.cell)}")
         self._fenced(state, number, cell, f"loads {self.wording.cell(act.cell)}")
-        copy = Copy(cell, self.tables.contents[act.content], self.tables.barriers[act.barrier], act.bytes)
+        barrier = self._used(state, number, act.barrier)
+        copy = Copy(cell, self.tables.contents[act.content], barrier, act.bytes)
         return self._on(state, number)._replace(copies=tuple(sorted((*state.copies, copy))))
 
     def _comes(self, state: State, number: int, copy: Copy) -> State:

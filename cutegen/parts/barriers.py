@@ -93,13 +93,16 @@ class Meet(Statement):
 
 @dataclass(frozen=True)
 class ClusterArrive(Statement):
-    """An arrival at the barrier of the cluster."""
+    """An arrival at the barrier of the cluster, by which those who wait learn of what these threads did, or `relaxed`
+    only of the barriers that they had initialised and fenced.
+    """
 
     template = "cluster_arrive"
+    relaxed: bool = False
 
     def acts(self, at: Acting) -> Iterator[Act]:
         at.together("arrive at the cluster's barrier")
-        yield acts.ClusterArrive()
+        yield acts.ClusterArrive(self.relaxed)
 
 
 @dataclass(frozen=True)

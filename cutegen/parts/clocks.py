@@ -29,6 +29,7 @@ class Actor:
         self.at = 0
         self.clock: Clock = [0] * width
         self.clock[column] = 1
+        self.fenced: Clock = [0] * width  # as it last fenced barriers that it had initialised
 
     @property
     def done(self) -> bool:

@@ -14,6 +14,7 @@ from cutegen.parts.acts import (
     ClusterWait,
     Drain,
     Fence,
+    FenceInitialised,
     Multiply,
     Run,
     Store,
@@ -46,6 +47,7 @@ class Under(NamedTuple):
     fence: int = -1  # the number of its last fence among its acts
     arrived: int = 0  # times at the cluster's barrier
     waited: int = 0
+    initialised: int = -1  # the number of its last fence of barriers among its acts
 
 
 @dataclass(frozen=True)
@@ -107,6 +109,8 @@ def _after(now: Under, act: Act, number: int) -> Under:
             return now._replace(stored=max(now.stored, now.stores - but))
         case Fence():
             return now._replace(fence=number)
+        case FenceInitialised():
+            return now._replace(initialised=number)
         case ClusterArrive():
             return now._replace(arrived=now.arrived + 1)
         case ClusterWait():

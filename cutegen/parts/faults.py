@@ -8,7 +8,7 @@ from typing import Literal, NoReturn, TypeAlias
 from cutegen.parts.acts import Agent
 
 Kind: TypeAlias = Literal[
-    "arrivals",  # more arrivals at a barrier than it is initialised with
+    "arrivals",  # more arrivals at a barrier than it is initialised with, or it is initialised with none
     "bytes",  # the bytes that come to a barrier are not those that its phase expects
     "cluster",  # an agent arrives at the cluster's barrier twice without waiting, or waits without having arrived
     "content",  # something else is read than what the reader names
@@ -19,12 +19,12 @@ Kind: TypeAlias = Literal[
     "overrun",  # a phase may end a second time before a waiter of the first has passed
     "overwrite",  # memory may be overwritten while it is read, loaded or stored
     "products",  # the agents of a warpgroup start different products
-    "outside",  # a barrier or a cell is beyond the end of its array, or a named barrier is none of the 16
+    "outside",  # a barrier or a cell is in no array, or beyond its end, or a named barrier is none of the 16
     "partial",  # some threads take no part in what all of them, or whole warps, do together
     "registers",  # registers are used while a product is under way that uses them
     "group",  # a store is in no group that could be waited for
     "text",  # a text has no value: a name that nothing gives one, or threads that differ where they must not
-    "start",  # the barriers of another block may not be initialised when they are used
+    "start",  # a barrier may not be initialised, and seen to be, when it is used; or it is initialised twice
     "stray",  # an arrival, or bytes, may fall into another phase of their barrier
     "threads",  # the numbers of threads at a named barrier do not add up
     "unread",  # a load that nobody waits for or reads

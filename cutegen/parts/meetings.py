@@ -21,9 +21,10 @@ class Meeting:
     def complete(self) -> bool:
         return self.come == self.expected
 
-    def join(self, actor: Actor, count: int = 1) -> None:
+    def join(self, actor: Actor, count: int = 1, tells: Clock | None = None) -> None:
+        """So many threads come; who passes learns what the actor knows, or what it `tells`."""
         self.come += count
-        merge(self.clock, actor.clock)
+        merge(self.clock, actor.clock if tells is None else tells)
         self.events.append(actor.event)
 
     def known_complete(self, actor: Actor) -> bool:
@@ -90,8 +91,9 @@ class ClusterBarrier:
         self.members, self.width = members, width
         self.meetings: list[Meeting] = []
 
-    def arrive(self, actor: Actor, times: int) -> None:
+    def arrive(self, actor: Actor, times: int, tells: Clock) -> Meeting:
         """`times`: that it has arrived before."""
         if times == len(self.meetings):
             self.meetings.append(Meeting(self.members, self.width))
-        self.meetings[times].join(actor)
+        self.meetings[times].join(actor, tells=tells)
+        return self.meetings[times]

@@ -30,6 +30,8 @@ from cutegen.parts.acts import (
     ClusterWait,
     Drain,
     Fence,
+    FenceInitialised,
+    Initialise,
     Look,
     Meet,
     Multiply,
@@ -66,26 +68,27 @@ def prove(run: Run) -> Proof:
 
 class _Order:
     def __init__(self, run: Run) -> None:
-        self.wording, self.apart = Wording.of(run), run.apart
+        self.wording = Wording.of(run)
         self.courses = courses_of(run, self.wording)
-        names = sorted(
-            {act.barrier for acts in run.acts.values() for act in acts if isinstance(act, Wait | Arrive | Bring)}
-        )
+        names = sorted({act.barrier for acts in run.acts.values() for act in acts if isinstance(act, Initialise)})
+        self.columns = {barrier: column for column, barrier in enumerate(names, len(run.acts))}
         self.width = len(run.acts) + len(names)
         self.actors = [
             Actor(agent, self.wording.agent(agent), acts, column, self.width)
             for column, (agent, acts) in enumerate(run.acts.items())
         ]
-        self.barriers = {
-            barrier: self._barrier(run, barrier, column) for column, barrier in enumerate(names, len(run.acts))
-        }
+        self.barriers: dict[Barrier, Barriers] = {}  # that are initialised
+        self.unfenced: dict[Agent, list[Barriers]] = defaultdict(list)
         self.named: dict[NamedBarrier, Named] = {}
         self.warpgroups = self._warpgroups()
         self.cluster = ClusterBarrier(len(self.actors), self.width)
         self.memory = Memory(self.wording)
         self.peers = Peers()
         self.joined: dict[Agent, Meeting] = {}  # where agents wait for others to come
+        self.awaited = False  # whether the agent whose turn it is has come where others waited for it
         self.moves: dict[type[Act], Callable[[Actor, Any], bool]] = {
+            Initialise: self._initialise,
+            FenceInitialised: self._fence_initialised,
             Wait: self._wait,
             Arrive: self._arrive,
             Bring: self._bring,
@@ -101,12 +104,6 @@ class _Order:
             ClusterArrive: self._cluster_arrive,
             ClusterWait: self._cluster_wait,
         }
-
-    def _barrier(self, run: Run, barrier: Barrier, column: int) -> Barriers:
-        name, arrivals = self.wording.barrier(barrier), run.arrivals.get(barrier.name, 0)
-        if arrivals < 1:
-            refuse("arrivals", f"{name} is initialised with {arrivals} arrivals: its phases would never be over")
-        return Barriers(barrier, name, arrivals, column, self.width)
 
     def _warpgroups(self) -> dict[Warpgroup, Together]:
         members: dict[Warpgroup, list[Actor]] = defaultdict(list)
@@ -124,34 +121,49 @@ class _Order:
         return Proof(acts, sum(barrier.now.number for barrier in self.barriers.values()))
 
     def _go_on(self, actor: Actor) -> int:
-        """As far as the agent comes; how many acts that is."""
-        start = actor.at
-        while not actor.done and self.moves[type(actor.act)](actor, actor.act):
+        """As far as the agent comes, or up to where others have waited for it, who go on first; how many acts."""
+        start, self.awaited = actor.at, False
+        while not actor.done and not self.awaited and self.moves[type(actor.act)](actor, actor.act):
             actor.goes_on()
         return actor.at - start
 
     # Each act, which returns whether the agent goes on.
 
+    def _initialise(self, actor: Actor, act: Initialise) -> bool:
+        name = self.wording.barrier(act.barrier)
+        if act.barrier in self.barriers:
+            refuse("start", f"{actor.name} initialises {name}, which has been initialised", actor.agent, actor.at)
+        made = Barriers(actor, name, act.arrivals, self.columns[act.barrier], self.width)
+        self.barriers[act.barrier] = made
+        self.unfenced[actor.agent].append(made)
+        return True
+
+    def _fence_initialised(self, actor: Actor, act: FenceInitialised) -> bool:
+        for barrier in self.unfenced.pop(actor.agent, ()):
+            barrier.fence = actor.event
+        actor.fenced = list(actor.clock)
+        return True
+
+    def _used(self, actor: Actor, barrier: Barrier) -> Barriers:
+        """A barrier as an actor uses it, who must know that it is initialised."""
+        found = self.barriers.get(barrier)
+        if found is None or not found.seen(actor):
+            text = f"{actor.name} uses {self.wording.barrier(barrier)}, which may not be initialised and fenced by then"
+            refuse("start", text, actor.agent, actor.at)
+        return found
+
     def _wait(self, actor: Actor, act: Wait) -> bool:
-        return self.barriers[act.barrier].wait(actor, act.parity)
+        return self._used(actor, act.barrier).wait(actor, act.parity)
 
     def _arrive(self, actor: Actor, act: Arrive) -> bool:
-        self.barriers[act.barrier].arrive(actor, act.count, act.expected)
-        does = f"arrives at {self.wording.barrier(act.barrier)}"
-        self._knows_of(actor, act.barrier.block, does)
-        self.peers.touched(actor, act.barrier.block, does)
+        self._used(actor, act.barrier).arrive(actor, act.count, act.expected)
+        self.peers.touched(actor, act.barrier.block, f"arrives at {self.wording.barrier(act.barrier)}")
         return True
 
     def _bring(self, actor: Actor, act: Bring) -> bool:
-        self._knows_of(actor, act.cell.block, f"loads {self.wording.cell(act.cell)}")
-        phase = self.barriers[act.barrier].bring(actor, act.bytes)
+        phase = self._used(actor, act.barrier).bring(actor, act.bytes)
         self.memory.bring(actor, act, phase)
         return True
-
-    def _knows_of(self, actor: Actor, block: int, does: str) -> None:
-        if self.apart and block != actor.agent.block and not self.courses[actor.agent].under[actor.at].waited:
-            text = f"{actor.name} {does} before it has waited for the cluster: its barriers may not be initialised"
-            refuse("start", text, actor.agent, actor.at)
 
     def _multiply(self, actor: Actor, act: Multiply) -> bool:
         together = self.warpgroups[warpgroup_of(actor.agent)]
@@ -194,6 +206,7 @@ class _Order:
             if not act.waits:
                 return True
             self.joined[actor.agent] = meeting
+            self.awaited = meeting.complete
         return self._met(actor)
 
     def _met(self, actor: Actor) -> bool:
@@ -205,7 +218,8 @@ class _Order:
         return True
 
     def _cluster_arrive(self, actor: Actor, act: ClusterArrive) -> bool:
-        self.cluster.arrive(actor, self.courses[actor.agent].under[actor.at].arrived)
+        tells = actor.fenced if act.relaxed else actor.clock
+        self.awaited = self.cluster.arrive(actor, self.courses[actor.agent].under[actor.at].arrived, tells).complete
         return True
 
     def _cluster_wait(self, actor: Actor, act: ClusterWait) -> bool:

@@ -11,7 +11,6 @@ The phases are the same in every order of the agents if these hold of one order:
 
 from __future__ import annotations
 
-from cutegen.parts.acts import Barrier
 from cutegen.parts.clocks import Actor, Clock, Event, merge
 from cutegen.parts.faults import refuse
 
@@ -39,13 +38,21 @@ class Phase:
 
 
 class Barriers:
-    """An mbarrier in one order of the agents: its phase under way and the two before it."""
+    """An mbarrier in one order of the agents, from where it is initialised: its phase under way and the two before."""
 
-    def __init__(self, barrier: Barrier, name: str, arrivals: int, column: int, width: int) -> None:
-        self.barrier, self.name, self.initialised, self.column, self.width = barrier, name, arrivals, column, width
+    def __init__(self, actor: Actor, name: str, arrivals: int, column: int, width: int) -> None:
+        if arrivals < 1:
+            text = f"{actor.name} initialises {name} with {arrivals} arrivals: its phases would never be over"
+            refuse("arrivals", text, actor.agent, actor.at)
+        self.name, self.initialised, self.column, self.width = name, arrivals, column, width
+        self.fence: Event | None = None  # after it was initialised
         self.now = Phase(0, column, arrivals, width)
         self.last: Phase | None = None
         self.before_last: Phase | None = None
+
+    def seen(self, actor: Actor) -> bool:
+        """Whether an actor knows that it is initialised, and that a fence came after that."""
+        return self.fence is not None and actor.knows(self.fence)
 
     def wait(self, actor: Actor, parity: int) -> bool:
         """Whether it passes."""

@@ -17,6 +17,7 @@ from cutegen.parts.acts import (
     Bring,
     Cell,
     Content,
+    Initialise,
     Look,
     Meet,
     Multiply,
@@ -27,17 +28,17 @@ from cutegen.parts.acts import (
     Write,
 )
 from cutegen.parts.courses import Course, courses_of, warpgroup_of
-from cutegen.parts.faults import refuse
 from cutegen.parts.wording import Wording
 
 Key = TypeVar("Key")
+UNMADE = -1
 
 
 class Phase(NamedTuple):
     """The phase of a barrier that is under way."""
 
     parity: int
-    arrivals: int  # that it lacks
+    arrivals: int  # that it lacks; UNMADE before it is initialised
     bytes: int  # that are expected and have not come
 
 
@@ -86,11 +87,19 @@ class Tables:
         self.courses: list[Course] = list(courses.values())
         self.end = tuple(len(course.acts) for course in self.courses)
         acts = [act for course in self.courses for act in course.acts]
-        self.barriers: dict[Barrier, int] = _numbered(a.barrier for a in acts if isinstance(a, Wait | Arrive | Bring))
+        self.barriers: dict[Barrier, int] = _numbered(
+            a.barrier for a in acts if isinstance(a, Initialise | Wait | Arrive | Bring)
+        )
         self.named: dict[NamedBarrier, int] = _numbered(a.barrier for a in acts if isinstance(a, Meet))
         self.cells: dict[Cell, int] = _numbered(cell for act in acts for cell in cells_of(act))
         self.contents: dict[Content, int] = _numbered(a.content for a in acts if isinstance(a, Bring | Write))
-        self.arrivals = [self._initialised(run, barrier) for barrier in self.barriers]
+        # Of each barrier the arrivals that it is initialised with, by which agent, and which act of that does it
+        self.made = {
+            self.barriers[act.barrier]: (act.arrivals, number, at)
+            for number, course in enumerate(self.courses)
+            for at, act in enumerate(course.acts)
+            if isinstance(act, Initialise)
+        }
         self.blocks: dict[int, list[int]] = defaultdict(list)
         warpgroups: dict[tuple[object, ...], list[int]] = defaultdict(list)
         for number, agent in enumerate(self.agents):
@@ -101,20 +110,13 @@ class Tables:
         self.product_cells = [[self._numbers(product) for product in course.products] for course in self.courses]
         self.store_cells = [[self._numbers(store) for store in course.stores] for course in self.courses]
 
-    def _initialised(self, run: Run, barrier: Barrier) -> int:
-        arrivals = run.arrivals.get(barrier.name, 0)
-        if arrivals < 1:
-            text = f"{self.wording.barrier(barrier)} is initialised with {arrivals} arrivals: its phases are never over"
-            refuse("arrivals", text)
-        return arrivals
-
     def _numbers(self, act: Act) -> frozenset[int]:
         return frozenset(self.cells[cell] for cell in cells_of(act))
 
     def start(self) -> State:
         return State(
             (0,) * len(self.agents),
-            tuple(Phase(0, arrivals, 0) for arrivals in self.arrivals),
+            (Phase(0, UNMADE, 0),) * len(self.barriers),
             (Gathered(),) * len(self.named),
             (Standing(),) * len(self.cells),
             (),
@@ -132,6 +134,13 @@ class Tables:
             under = course.under[at[number]]
             if any(cell in cells for cells in self.store_cells[number][under.stored : under.stores]):
                 yield f"the store of {self.names[number]}"
+
+    def is_made(self, at: tuple[int, ...], barrier: int) -> bool:
+        """Whether a barrier has been initialised, and fenced after that."""
+        if barrier not in self.made:
+            return False
+        _, number, act = self.made[barrier]
+        return self.courses[number].under[at[number]].initialised > act
 
     def ended(self, at: tuple[int, ...], block: int) -> bool:
         return all(at[number] == self.end[number] for number in self.blocks[block])

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cutegen.parts.acting import Acting, Geometry
-from cutegen.parts.acts import Act, Agent, Arrive, Bring, Look, Meet, Multiply, Run, Store, Wait, Write
+from cutegen.parts.acts import Act, Agent, Arrive, Bring, Initialise, Look, Meet, Multiply, Run, Store, Wait, Write
 from cutegen.parts.faults import refuse
 from cutegen.parts.statements import Body, body_acts
 
@@ -18,40 +18,39 @@ def traced(
     agents: Mapping[tuple[str, int, int], tuple[int, ...]],
     geometry: Geometry,
     variables: Sequence[Mapping[str, Any]],
-    arrivals: Mapping[str, int],
-    *,
-    lengths: Mapping[str, int],
-    apart: bool = False,
 ) -> Run:
     """What all agents of a cluster do. Raises `Unproved` for a store that nobody can wait for, for what some threads do
-    that all must, for a text without a value, and for what is beyond the end of an array.
+    that all must, for a text without a value, and for what has not been allocated or is beyond the end of an array.
 
-    `agents` has the threads of each agent of a block by its role, its warpgroup and its part of that; `variables` the
-    values of what the statements take as given, of each block by its rank. `arrivals` and `apart` are as for `Run`;
-    `lengths` has those of arrays of barriers and of buffers, by name.
+    `agents` has all threads of a block, of each agent by its role, its warpgroup and its part of that; `variables` the
+    values of what the statements take as given, of each block by its rank.
     """
     acts: dict[Agent, list[Act]] = {}
+    block_threads = sum(map(len, agents.values()))
     for rank in range(geometry.size):
         for (role, group, part), threads in agents.items():
             agent = Agent(rank, role, group, part)
-            at = Acting.of(agent, threads, geometry, variables[rank])
+            at = Acting.of(agent, threads, geometry, variables[rank], block_threads)
+            acts[agent] = []
             try:
-                acts[agent] = list(body_acts(body, at))
+                for act in body_acts(body, at):
+                    _check_inside(act, at.lengths, agent, len(acts[agent]))
+                    acts[agent].append(act)
             except (NameError, ValueError) as error:
                 refuse("text", f"{role} {group} of block {rank}: {error}", agent)
-            for number, act in enumerate(acts[agent]):
-                _check_inside(act, lengths, agent, number)
             if at.ungrouped:
                 who = f"{role} {group} of block {rank}"
                 refuse("group", f"{who} stores {at.ungrouped[0].name} in no group: nobody can wait for it", agent)
-    return Run(acts, arrivals, apart)
+    return Run(acts)
 
 
 def _check_inside(act: Act, lengths: Mapping[str, int], agent: Agent, number: int) -> None:
-    """Refuses a barrier or a cell beyond the end of its array, and a named barrier that there is not."""
+    """Refuses a barrier or a cell that has not been allocated or is beyond the end of its array, and a named barrier
+    that there is not.
+    """
     places: list[tuple[str, int]] = []
     match act:
-        case Wait() | Arrive():
+        case Initialise() | Wait() | Arrive():
             places = [(act.barrier.name, act.barrier.index)]
         case Bring():
             places = [(act.barrier.name, act.barrier.index), (act.cell.name, act.cell.place[0])]
@@ -65,6 +64,7 @@ def _check_inside(act: Act, lengths: Mapping[str, int], agent: Agent, number: in
             text = f"{agent.role} {agent.group} comes to named barrier {act.barrier.number} of {_NAMED_BARRIERS}"
             refuse("outside", text, agent, number)
     for name, index in places:
-        if not 0 <= index < lengths.get(name, index + 1):
-            text = f"{agent.role} {agent.group} uses {name} {index}, and there are {lengths[name]}"
+        if not 0 <= index < lengths.get(name, 0):
+            there = f"there are {lengths[name]}" if name in lengths else "none has been allocated"
+            text = f"{agent.role} {agent.group} uses {name} {index}, and {there}"
             refuse("outside", text, agent, number)

@@ -6,7 +6,7 @@ All consumers work at one tile, or take turns. In a cluster each block loads a p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from cutegen.parts.acts import (
@@ -20,20 +20,44 @@ from cutegen.parts.acts import (
     ClusterWait,
     Drain,
     Fence,
+    FenceInitialised,
+    Initialise,
     Meet,
     Multiply,
     NamedBarrier,
-    Run,
     Store,
     Stored,
     Use,
     Wait,
     Write,
 )
+from cutegen.parts.acts import Run as WholeRun
 
 BYTES = 64  # of a stage of A, and of B
 Change = Callable[[Agent, int, Act], Sequence[Act]]
 """The acts instead of one: of an agent, the so-manieth of its kind that the agent does."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """What agents do once barriers are initialised, and the arrivals of each array of these."""
+
+    acts: Mapping[Agent, Sequence[Act]]
+    arrivals: Mapping[str, int]
+
+    @property
+    def opened(self) -> WholeRun:
+        """With what comes before: the first agent of each block initialises its barriers, and all meet."""
+        used = {a.barrier for own in self.acts.values() for a in own if isinstance(a, Wait | Arrive | Bring)}
+        acts: dict[Agent, list[Act]] = {}
+        blocks: set[int] = set()
+        for agent, own in self.acts.items():
+            mine = sorted(barrier for barrier in used if barrier.block == agent.block and agent.block not in blocks)
+            blocks.add(agent.block)
+            made = [Initialise(barrier, self.arrivals.get(barrier.name, 0)) for barrier in mine]
+            fence = [FenceInitialised()] * bool(made)
+            acts[agent] = [*made, *fence, ClusterArrive(relaxed=True), ClusterWait(), *own]
+        return WholeRun(acts)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 
-from cutegen.parts import barriers, moving
+from cutegen.parts import barriers, moving, opening
 from cutegen.parts.statements import Body, If, Let, Statement
 
 
@@ -26,6 +26,7 @@ def mistakes(tree: Body) -> Iterator[Mistake]:
     """The trees that differ from one by a mistake in one statement."""
     for number, statement in enumerate(_walked(tree)):
         for what, instead in _wrong(statement):
+            assert instead != (statement,), "a mistake changes something"
             yield Mistake(type(statement).__name__, what, statement, _with(tree, number, instead))
 
 
@@ -61,6 +62,7 @@ def _with(tree: Body, number: int, instead: Sequence[Statement]) -> Body:
 _MAY_BE_MISSING = (
     *(barriers.Wait, barriers.Expect, barriers.Arrive, barriers.Meet, barriers.ClusterArrive, barriers.ClusterWait),
     *(moving.Load, moving.Multiply, moving.Drain, moving.Fence, moving.Stored, moving.CommitStores),
+    *(opening.Allocate, opening.AllocateBarriers, opening.Initialise, opening.FenceInitialised, opening.SyncThreads),
 )
 _OF_ALL = (barriers.Wait, barriers.Meet, moving.Multiply, moving.Drain, moving.Fence, moving.Write)
 _COUNTED = ("before", "stage", "source", "step", "exchange", "rotation")
@@ -76,19 +78,35 @@ def _wrong(one: Statement) -> Iterator[tuple[str, tuple[Statement, ...]]]:
     match one:
         case barriers.Wait():
             yield "other parity", (replace(one, parity=f"1 - ({one.parity})"),)
-            yield "another barrier", (replace(one, index="0"),)
+            if one.index != "0":
+                yield "another barrier", (replace(one, index="0"),)
         case barriers.Expect():
             yield "a byte more", (replace(one, bytes=f"{one.bytes} + 1"),)
             yield "half of the bytes", (replace(one, bytes=f"{one.bytes} // 2"),)
             yield "twice", (one, one)
         case barriers.Arrive():
             yield "twice", (one, one)
-            yield "another barrier", (replace(one, index="0"),)
+            if one.index != "0":
+                yield "another barrier", (replace(one, index="0"),)
             if one.peer:
                 yield "at home only", (replace(one, peer=""),)
         case barriers.Meet():
             yield "a warp less", (replace(one, threads=one.threads - 32),)
             yield "waits not" if one.waits else "waits", (replace(one, waits=not one.waits),)
+        case opening.Allocate(buffer):
+            yield "a copy less", (replace(one, buffer=replace(buffer, copies=f"({buffer.copies}) - 1")),)
+        case opening.AllocateBarriers(array):
+            yield "one less", (replace(one, barriers=replace(array, length=f"({array.length}) - 1")),)
+        case opening.Initialise(array):
+            yield "an arrival less", (replace(one, barriers=replace(array, arrivals=f"({array.arrivals}) - 1")),)
+            yield "an arrival more", (replace(one, barriers=replace(array, arrivals=f"({array.arrivals}) + 1")),)
+            yield "twice", (one, one)
+        case If(condition="tidx == 0"):
+            yield "by no thread", (replace(one, condition="tidx < 0"),)
+            yield "by several threads", (replace(one, condition="tidx % 128 == 0"),)
+        case Let(targets="k_tiles" | "k_first" | "tiles"):
+            yield "one less", (replace(one, value=f"({one.value}) - 1"),)
+            yield "one more", (replace(one, value=f"({one.value}) + 1"),)
         case moving.Drain():
             yield "one group less", (replace(one, but=one.but + 1),)
         case moving.Stored():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from acts_kit import BYTES, Plan, changed, gemm
+from acts_kit import BYTES, Plan, Run, changed, gemm
 
 from cutegen.parts.acts import (
     Act,
@@ -21,7 +21,6 @@ from cutegen.parts.acts import (
     Look,
     Meet,
     Multiply,
-    Run,
     Stored,
     Wait,
     Write,
@@ -308,11 +307,11 @@ def stores() -> Iterator[Mistake]:
         "no barrier before a buffer is written",
         STORES,
         without(Meet, meets(3, 0)),
-        "overwrite",
+        "early",
         "overwrite fence early",
     )
     yield Mistake(
-        "no barrier before a buffer is stored", STORES, without(Meet, meets(3, 1)), "overwrite", "overwrite fence"
+        "no barrier before a buffer is stored", STORES, without(Meet, meets(3, 1)), "early", "overwrite fence"
     )
     yield Mistake("no fence before a buffer is stored", STORES, without(Fence), "fence", "fence")
     yield Mistake(

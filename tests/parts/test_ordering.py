@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from acts_kit import Run
 
 from cutegen.parts import all_orders, one_order
 from cutegen.parts.acts import (
@@ -25,13 +26,13 @@ from cutegen.parts.acts import (
     Meet,
     Multiply,
     NamedBarrier,
-    Run,
     Store,
     Stored,
     Use,
     Wait,
     Write,
 )
+from cutegen.parts.acts import Run as WholeRun
 from cutegen.parts.faults import Unproved
 
 BAR = Barrier(0, "bar", 0)
@@ -55,9 +56,9 @@ def parts(*agents: tuple[Act, ...]) -> Run:
     return Run({Agent(0, "a", 0, part): acts for part, acts in enumerate(agents)}, {"bar": 1})
 
 
-def kind(prove: Callable[[Run], object], of: Run) -> str:
+def kind(prove: Callable[[WholeRun], object], of: Run) -> str:
     try:
-        prove(of)
+        prove(of.opened)
     except Unproved as unproved:
         return unproved.fault.kind
     return "right"

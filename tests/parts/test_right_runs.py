@@ -23,7 +23,7 @@ KINDS = {
 def test_every_count_of_stages_steps_and_tiles_is_proved(name: str) -> None:
     for stages, rounds, rest, tiles in product(range(1, 5), range(4), range(2), range(5)):
         plan = replace(KINDS[name], stages=stages, rounds=rounds, rest=rest, tiles=tiles)
-        run = gemm(plan)
+        run = gemm(plan).opened
         proof = one_order.prove(run)
         assert proof.acts == sum(map(len, run.acts.values()))
         assert proof.phases == plan.blocks * tiles * plan.steps * 2, plan
@@ -31,7 +31,7 @@ def test_every_count_of_stages_steps_and_tiles_is_proved(name: str) -> None:
 
 def test_two_blocks_in_turn_are_proved() -> None:
     for tiles, stages in product(range(4), (2, 3)):
-        one_order.prove(gemm(Plan(blocks=2, in_turn=True, pieces=2, tiles=tiles, stages=stages)))
+        one_order.prove(gemm(Plan(blocks=2, in_turn=True, pieces=2, tiles=tiles, stages=stages)).opened)
 
 
 @pytest.mark.parametrize(
@@ -48,13 +48,13 @@ def test_two_blocks_in_turn_are_proved() -> None:
     ids=str,
 )
 def test_all_orders_of_few_acts_are_right(plan: Plan) -> None:
-    run = gemm(plan)
+    run = gemm(plan).opened
     assert one_order.prove(run).acts == sum(map(len, run.acts.values()))
     assert all_orders.prove(run).states > 1
 
 
 def test_a_limit_of_states_proves_nothing() -> None:
-    run = gemm(Plan(parts=1))
+    run = gemm(Plan(parts=1)).opened
     states = all_orders.prove(run).states
     assert all_orders.prove(run, states).states == states
     with pytest.raises(all_orders.TooManyStates, match=f"more than {states - 1} states"):

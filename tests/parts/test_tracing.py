@@ -2,26 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+
 import pytest
 
-from cutegen.parts import acts
+from cutegen.parts import acts, all_orders, one_order
 from cutegen.parts.acting import Acting, Geometry
 from cutegen.parts.acts import Act, Agent, Arrive, Barrier, Bring, Cell, Run
 from cutegen.parts.barriers import Arrive as ArriveAt
 from cutegen.parts.barriers import ClusterArrive, ClusterWait, Expect, Meet, Wait
+from cutegen.parts.declared import Barriers, Buffer
 from cutegen.parts.faults import Unproved
-from cutegen.parts.moving import CommitStores, Drain, Fence, Load, Look, Store, Stored, Use
-from cutegen.parts.one_order import prove
+from cutegen.parts.moving import CommitStores, Drain, Fence, Load, Look, Store, Stored, Use, Write
+from cutegen.parts.opening import Allocate, AllocateBarriers, FenceInitialised, Initialise, SyncThreads
 from cutegen.parts.statements import Body, Elected, For, If, Let, Statement
 from cutegen.parts.tracing import traced
 
 WARP = {("all", 0, 0): tuple(range(32))}
 
 
+def buffer(name: str, copies: str) -> Buffer:
+    return Buffer(variable=f"s{name}", cells=(name,), element="", layout="", copies=copies, bytes=64, alignment=64)
+
+
+BAR = Barriers(name="bar", length="4", arrivals="1")
+DECLARED: Body = (AllocateBarriers(BAR), Allocate(buffer("A", "2")), Allocate(buffer("C", "3")))
+
+
 def run(
     *body: Statement, agents: dict[tuple[str, int, int], tuple[int, ...]] = WARP, blocks: int = 1, **given: int
 ) -> Run:
-    return traced(body, WARP, Geometry(blocks), [given] * blocks, {"bar": 32}, lengths={"bar": 4, "A": 2})
+    return traced((*DECLARED, *body), WARP, Geometry(blocks), [given] * blocks)
 
 
 def done(*body: Statement, **given: int) -> list[Act]:
@@ -98,23 +110,71 @@ def test_what_all_threads_do_is_refused_of_some(statement: Statement) -> None:
 
 
 @pytest.mark.parametrize(
-    "statement", [Wait("bar", "4", "0"), ArriveAt("bar", "0 - 1"), Meet("16", 32), Look(("A",), "(2,)")], ids=str
+    "statement",
+    [
+        *(Wait("bar", "4", "0"), ArriveAt("bar", "0 - 1"), Meet("16", 32), Look(("A",), "(2,)"), Initialise(BAR, "4")),
+        *(Wait("other", "0", "0"), Look(("B",), "(0,)")),
+    ],
+    ids=str,
 )
-def test_what_is_beyond_an_array_is_refused(statement: Statement) -> None:
+def test_what_is_beyond_an_array_or_in_none_is_refused(statement: Statement) -> None:
     with pytest.raises(Unproved) as raised:
         done(statement)
     assert raised.value.fault.kind == "outside"
 
 
-@pytest.mark.parametrize(("apart", "waits", "kind"), [(False, False, ""), (True, False, "start"), (True, True, "")])
-def test_a_peer_that_may_not_have_begun_is_not_used(apart: bool, waits: bool, kind: str) -> None:
-    tell = If("x == 0 and thr == 0", (ArriveAt("bar", "0", "1"),))
-    hear = If("x == 1", (Wait("bar", "0", "0"),))
-    body: Body = (ClusterArrive(), *[ClusterWait()] * waits, tell, hear, *[ClusterWait()] * (not waits))
-    found = traced(body, WARP, Geometry(2), [{}, {}], {"bar": 1}, lengths={}, apart=apart)
-    try:
+MADE = If("thr == 0", (Initialise(BAR, "0"), FenceInitialised()))
+MET = (ClusterArrive(relaxed=True), ClusterWait())
+TOLD = (If("x == 0 and thr == 0", (ArriveAt("bar", "0", "1"),)), If("x == 1", (Wait("bar", "0", "0"),)))
+OPENINGS: dict[str, tuple[Body, str]] = {
+    "made, met": ((MADE, *MET, *TOLD), ""),
+    "met late": ((MADE, MET[0], *TOLD, MET[1]), "start"),
+    "not met": ((MADE, *TOLD), "start"),
+    "met in each block alone": ((MADE, SyncThreads(), *TOLD), "start"),
+    "made after they met": ((*MET, MADE, *TOLD), "start"),
+    "not made": ((*MET, *TOLD), "start"),
+    "not fenced": ((If("thr == 0", (Initialise(BAR, "0"),)), *MET, *TOLD), "start"),
+    "fenced before": ((If("thr == 0", (FenceInitialised(), Initialise(BAR, "0"))), *MET, *TOLD), "start"),
+    "fenced after they met": ((If("thr == 0", (Initialise(BAR, "0"),)), *MET, FenceInitialised(), *TOLD), "start"),
+    "made by all threads": ((Initialise(BAR, "0"), FenceInitialised(), *MET, *TOLD), "start"),
+    "made twice": ((MADE, *MET, MADE, *TOLD), "start"),
+    "made for no arrival": (
+        (If("thr == 0", (Initialise(replace(BAR, arrivals="0"), "0"), FenceInitialised())), *MET, *TOLD),
+        "arrivals",
+    ),
+}
+
+
+@pytest.mark.parametrize("prove", [one_order.prove, all_orders.prove])
+@pytest.mark.parametrize("name", OPENINGS)
+def test_barriers_are_initialised_and_seen_before_they_are_used(name: str, prove: Callable[[Run], object]) -> None:
+    body, kind = OPENINGS[name]
+    found = run(*body, blocks=2)
+    if not kind:
         prove(found)
-    except Unproved as error:
-        assert error.fault.kind == kind, error
-    else:
-        assert not kind
+        return
+    with pytest.raises(Unproved) as raised:
+        prove(found)
+    assert raised.value.fault.kind == kind
+
+
+def test_a_relaxed_arrival_tells_of_barriers_alone() -> None:
+    """What was written before is not seen by who waits."""
+    peers = {("writer", 0, 0): tuple(range(32)), ("reader", 0, 0): tuple(range(32, 64))}
+    for relaxed in (False, True):
+        arrive, look = ClusterArrive(relaxed), If("tidx >= 32", (Look(("A",), "(0,)"),))
+        body: Body = (*DECLARED, If("tidx < 32", (Write(("A",), "(0,)", "(1,)"),)), arrive, ClusterWait(), look)
+        found = traced(body, peers, Geometry(), [{}])
+        if relaxed:
+            with pytest.raises(Unproved, match="before writer has written it"):
+                one_order.prove(found)
+        else:
+            one_order.prove(found)
+
+
+def test_a_meeting_of_the_block_is_of_all_its_threads() -> None:
+    two = {("all", 0, 0): tuple(range(32)), ("others", 0, 0): tuple(range(32, 128))}
+    found = traced((SyncThreads(),), two, Geometry(), [{}])
+    assert one_order.prove(found).acts == 2
+    with pytest.raises(Unproved, match="32 of 128 threads have come"):
+        one_order.prove(traced((If("tidx < 32", (SyncThreads(),)),), two, Geometry(), [{}]))

@@ -7,19 +7,20 @@ from dataclasses import replace
 from typing import get_args
 
 import pytest
-from acts_kit import Plan, gemm
+from acts_kit import Plan, Run, gemm
 from wrong_acts import BUFFERED, PARTED, STORES, TINY, Mistake, mistakes
 
 from cutegen.parts import all_orders, one_order
-from cutegen.parts.acts import Arrive, Run, Wait
+from cutegen.parts.acts import Arrive, Wait
+from cutegen.parts.acts import Run as WholeRun
 from cutegen.parts.faults import Fault, Kind, Unproved
 
 MISTAKES = list(mistakes())
 
 
-def fault(prove: Callable[[Run], object], run: Run) -> Fault | None:
+def fault(prove: Callable[[WholeRun], object], run: Run) -> Fault | None:
     try:
-        prove(run)
+        prove(run.opened)
     except Unproved as unproved:
         return unproved.fault
     return None
@@ -98,7 +99,7 @@ def test_a_fault_tells_which_act_of_which_agent() -> None:
     wrong = mistake.makes(gemm(mistake.plan))
     found = fault(one_order.prove, wrong)
     assert found and found.agent and found.act is not None
-    assert type(wrong.acts[found.agent][found.act]).__name__ == "Store"
+    assert type(wrong.opened.acts[found.agent][found.act]).__name__ == "Store"
 
 
 def edited(run: Run) -> Iterator[Run]:

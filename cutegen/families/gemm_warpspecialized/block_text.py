@@ -28,22 +28,14 @@ def shares(plan: WarpspecializedPlan) -> dict[str, Any]:
         "several": several,
         "own": "(PRODUCTS * VALUES,)" if several else "(VALUES,)",
         "vectors": vectors,
-        "shape": f"(4, 128, {vectors}, CLUSTER_K - 1{', CONSUMERS' * (plan.consumers > 1)})",
         "group": ", group" if plan.consumers > 1 else "",
-        "alignment": "1024" if plan.shares_buffers else "16",
         "vector": "product * (VALUES // 4) + i" if several else "i",
-        "readers": readers(plan),
         "to": ranks.format("other"),
         "from": ranks.format("(thr % 32)" if prod(plan.cluster) > 1 else "thr % 32"),
         "mine": "product * VALUES + i" if several else "i",
         "reused": plan.blocks is not None,
         "width": WIDTH - (20 if several else 16),
     }
-
-
-def readers(plan: WarpspecializedPlan) -> str:
-    """Arrivals that say that all warps of the other blocks of a cluster along k have read what one sent them."""
-    return f"(CLUSTER_K - 1) * {'4 * CONSUMERS' if plan.consumers > 1 else '4'}"
 
 
 def places(plan: WarpspecializedPlan) -> str:

@@ -68,7 +68,7 @@ def _ordered(plan: WarpspecializedPlan) -> Claim:
     sizes_of = ", ".join(dict.fromkeys(f"{sizes.tiles} x {sizes.k_tiles}" for sizes in tried))
     because = (
         f"{acts} acts on barriers and shared memory, by the statements that print them, and {phases} phases",
-        f"for tiles of a cluster x steps along {plan.k} of {sizes_of}",
+        f"for tiles of a cluster x steps along {plan.k} of {sizes_of}, each of which is multiplied once",
     )
     return Claim("order", text, because, True, ("schedule", "warps"))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from cutegen.families.gemm_warpspecialized.epilogue_role import Storing
-from cutegen.families.gemm_warpspecialized.plan import WarpspecializedPlan
 from cutegen.families.gemm_warpspecialized.role import BOTH, FOLDER, MULTIPLIES, STORES
 from cutegen.parts.barriers import Arrive, Meet, Wait
 from cutegen.parts.moving import Drain, Multiply, Stored
@@ -129,9 +128,3 @@ class Multiplying(Storing):
         mine = f"thr < {plan.peers}" if peers else "thr == 0"
         arrive = Arrive("empty", "before" if plan.in_flight else "stage", "peer" if peers else "")
         return If(" and ".join(filter(None, (condition, mine))), (arrive,))
-
-
-def users(plan: WarpspecializedPlan) -> str:
-    """Arrivals that say that a stage is free: of all warpgroups that read it, in each block that it is loaded for."""
-    factors = [*["CONSUMERS"] * (plan.groups > 1), *[str(plan.peers)] * (plan.peers > 1)]
-    return " * ".join(factors) or "1"

@@ -8,7 +8,7 @@ from typing import Any
 from cutegen.expressions.parsing import coords
 from cutegen.families.common.pointwise_text import Through, narrow_widths, pointwise_context
 from cutegen.families.gemm_warpspecialized.block_text import own_columns
-from cutegen.families.gemm_warpspecialized.names import own_names
+from cutegen.families.gemm_warpspecialized.names import own_names, source_name
 from cutegen.families.gemm_warpspecialized.plan import Passing, WarpspecializedPlan
 from cutegen.language.model import Tensor
 
@@ -25,7 +25,7 @@ def epilogue_context(plan: WarpspecializedPlan) -> dict[str, Any]:
         through[name] = Through(registers, [f"tiled_store_{name}", source, target])
     sources: dict[str, Through] = {}
     for x in plan.sources:
-        name, stem = x.tensor.name, source_name(x)
+        name, stem = x.tensor.name, source_name(x.tensor)
         fragment = f"t{lead}r{name}"
         registers = f"cute.make_rmem_tensor(((2, 2, SLICE // 4), 1, 1), {type_text(x.tensor)})"
         source = f"t{stem}s{stem}[None, None, part % PARTS, slot]"
@@ -72,11 +72,6 @@ def parts_names(plan: WarpspecializedPlan) -> dict[str, str]:
     return {name: f"parts_{name}" if len(names) > 1 else "parts" for name in names}
 
 
-def source_name(x: Passing) -> str:
-    """What the kernel's names have of a tensor that the epilogue reads: an output has others of its own."""
-    return f"{x.tensor.name}_in" if x.tensor.writes else x.tensor.name
-
-
 def has_tile_mma(plan: WarpspecializedPlan) -> bool:
     """Whether threads find their places in what is stored of one product, which is narrower than what wgmma makes."""
     direct = any(plan.accessed(o) or plan.held(o) for o in plan.pointwise.operands)
@@ -103,7 +98,7 @@ def passing_text(x: Passing) -> dict[str, Any]:
 
 def source_text(x: Passing) -> dict[str, Any]:
     """What is printed of a tensor that the epilogue reads from shared memory."""
-    stem, found = source_name(x), passing_text(x)
+    stem, found = source_name(x.tensor), passing_text(x)
     plain = ["cute.nvgpu.CopyUniversalOp()", *found["atom"][1:]]
     matrices = [f"warp.LdMatrix8x8x16bOp({not x.n_major}, 4)", type_text(x.tensor)]
     seen = f"tma_tensor_{stem}" if x.tensor.writes else f"m{stem}"

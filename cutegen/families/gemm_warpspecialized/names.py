@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from cutegen.codegen.variables import Variables
-from cutegen.families.gemm_warpspecialized.plan import Side, WarpspecializedPlan
-from cutegen.language.model import Tensor
+from cutegen.language.model import KernelSpec, Tensor
 
 LOCALS = frozenset(
     {
@@ -130,7 +129,12 @@ def made_of(tensors: Iterable[Tensor]) -> Iterator[str]:
     return (pattern.format(stem) for stem in stems for pattern in _OF_TENSORS)
 
 
-def stack_name(plan: WarpspecializedPlan, side: Side) -> str:
+def stack_name(spec: KernelSpec, tensors: Sequence[Tensor]) -> str:
     """What the kernel calls the shared memory of an operand: as its tensor, or as all that are side by side."""
-    names = [tensor.name for tensor in side.tensors]
-    return names[0] if len(names) == 1 else Variables(plan.spec).free("_".join(names))
+    names = [tensor.name for tensor in tensors]
+    return names[0] if len(names) == 1 else Variables(spec).free("_".join(names))
+
+
+def source_name(tensor: Tensor) -> str:
+    """What the kernel's names have of a tensor that the epilogue reads: an output has others of its own."""
+    return f"{tensor.name}_in" if tensor.writes else tensor.name

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from cutegen.dtypes import Dtype
 from cutegen.families.common.pointwise import Operand, PointwisePlan
-from cutegen.families.gemm_warpspecialized.product import GRANULE, ROWS, WARPGROUP
+from cutegen.families.gemm_warpspecialized.product import GRANULE, ROWS, WARPGROUP, peers_of
 from cutegen.language.model import Tensor
 
 
@@ -164,7 +164,7 @@ class WarpspecializedPlan(PointwisePlan):
     @property
     def peers(self) -> int:
         """Blocks that load into the shared memory of one."""
-        return self.a.shared_by + self.b.shared_by - 1
+        return peers_of(self.spec)
 
     @property
     def parts(self) -> int:

@@ -151,6 +151,12 @@ def sources(spec: Spec) -> tuple[Tensor, ...]:
     return tuple(t for t in read_beside(spec) if (copy := copies.get(t.name)) and copy.through == "smem")
 
 
+def peers_of(spec: Spec) -> int:
+    """Blocks that load into the shared memory of one."""
+    product = product_of(spec)
+    return shared_by(spec, product.a[0]) + shared_by(spec, product.b[0]) - 1
+
+
 def stands_anywhere(spec: Spec, tensor: Tensor) -> bool:
     """Whether a call brings a tensor to a workspace, or from there, where it does not stand as tensor maps take it."""
     copy = spec.schedule.copies.get(tensor.name)

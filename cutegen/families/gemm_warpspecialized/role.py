@@ -5,8 +5,7 @@ from __future__ import annotations
 from math import prod
 
 from cutegen.families.gemm_warpspecialized.block_text import own_columns
-from cutegen.families.gemm_warpspecialized.epilogue_text import source_name
-from cutegen.families.gemm_warpspecialized.names import stack_name
+from cutegen.families.gemm_warpspecialized.names import source_name, stack_name
 from cutegen.families.gemm_warpspecialized.plan import Side, WarpspecializedPlan
 from cutegen.families.gemm_warpspecialized.product import WARPGROUP
 from cutegen.parts.statements import Body, Code, For, If, Let
@@ -39,7 +38,7 @@ class Role:
         self.k_tile = "k_first + k_tile" if self.split else "k_tile"
         self.loaded = f"(tile, {self.k_tile})"  # what a stage holds
         # A warpgroup has buffers of its own, or both have the same
-        self.stems = tuple(source_name(x) for x in plan.sources)
+        self.stems = tuple(source_name(x.tensor) for x in plan.sources)
 
     def tiles(self, what: str, body: Body, head: Body = (), notes: Body = ()) -> For:
         """The loop over the tiles of this block; with warpgroups that take tiles in turn, over those of one."""
@@ -63,7 +62,7 @@ class Role:
         )
 
     def stack(self, side: Side) -> str:
-        return stack_name(self.plan, side)
+        return stack_name(self.plan.spec, side.tensors)
 
     def place_of_piece(self) -> Body:
         """Where a piece of 64 rows and COLUMNS columns is, in pieces."""

@@ -1,16 +1,17 @@
-"""The roles of a gemm's warps as trees of statements: what is printed of them, and what proofs look at."""
+"""What a gemm's warps do as a tree of statements: what is printed of them, and what proofs look at."""
 
 from __future__ import annotations
 
 from cutegen.families.gemm_warpspecialized.consumer_role import Multiplying
 from cutegen.families.gemm_warpspecialized.loading_roles import Loading
+from cutegen.families.gemm_warpspecialized.opening import Opening
 from cutegen.families.gemm_warpspecialized.plan import WarpspecializedPlan
 from cutegen.parts.barriers import ClusterArrive, ClusterWait
-from cutegen.parts.statements import Body, If, Note, Region
+from cutegen.parts.statements import Blank, Body, If, Note, Region
 
 
-def roles(plan: WarpspecializedPlan, finders: list[str]) -> Body:
-    """What every warp does, from where all barriers are initialised to the end of the kernel.
+def kernel_body(plan: WarpspecializedPlan, finders: list[str]) -> Body:
+    """What every warp does, from where shared memory is allocated to the end of the kernel.
 
     `finders` are the arguments of the function that finds a tile by its number.
     """
@@ -19,4 +20,4 @@ def roles(plan: WarpspecializedPlan, finders: list[str]) -> Body:
     late = plan.cluster_size > 1 and not plan.meets_late
     note = "Others load into this block's shared memory, and arrive at its barriers: it stays until all are done"
     end = Region("schedule.cluster", "end of a cluster", (Note(note), ClusterArrive(), ClusterWait()))
-    return (Region("schedule.warps", "what each warp does", (warps,)), *[end] * late)
+    return (*Opening(plan).body(), Blank(), Region("schedule.warps", "what each warp does", (warps,)), *[end] * late)

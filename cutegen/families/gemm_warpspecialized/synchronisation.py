@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import prod
 
 from cutegen.atoms.targets import WARP
-from cutegen.families.gemm_warpspecialized.block_text import readers
-from cutegen.families.gemm_warpspecialized.consumer_role import users
-from cutegen.families.gemm_warpspecialized.epilogue_text import source_name
 from cutegen.families.gemm_warpspecialized.plan import WarpspecializedPlan
 from cutegen.families.gemm_warpspecialized.product import WARPGROUP
-from cutegen.families.gemm_warpspecialized.roles import roles
-from cutegen.parts.acting import Geometry
-from cutegen.parts.acts import Run
-from cutegen.parts.barriers import ClusterArrive
+from cutegen.families.gemm_warpspecialized.roles import kernel_body
+from cutegen.families.gemm_warpspecialized.text import constants_of
+from cutegen.parts.acting import Geometry, Shaped, value_of
+from cutegen.parts.acts import Content, Multiply, Run
+from cutegen.parts.faults import refuse
 from cutegen.parts.statements import Body
 from cutegen.parts.tracing import traced
 
@@ -66,50 +66,49 @@ def counts(plan: WarpspecializedPlan) -> Iterator[Counts]:
 
 
 def run_of(plan: WarpspecializedPlan, sizes: Counts, tree: Body | None = None, *, whole: bool = False) -> Run:
-    """What all agents of a cluster do: the warp that loads, those that load what epilogues read, and of each warpgroup
-    that multiplies the warp that stores, and the other three together, or all four where warpgroups are `whole`. `tree`
-    is another one than the plan's.
+    """What all agents of a cluster do: the warp that loads, those that load what epilogues read, those that have no
+    role, and of each warpgroup that multiplies the warp that stores, and the other three together, or all four where
+    warpgroups are `whole`. `tree` is another one than the plan's.
 
-    Raises `Unproved` as `traced` does.
+    Raises `Unproved` as `traced` does, and where a step of a sum is not multiplied once.
     """
-    geometry = Geometry(*plan.cluster, plan.split)
-    variables = [
-        {
-            **_constants(plan),
-            **{"first": sizes.first, "clusters": sizes.clusters, "tiles": sizes.all_tiles},
-            "k_first": sizes.k_tiles * share // plan.split,
-            "k_tiles": sizes.k_tiles * (share + 1) // plan.split - sizes.k_tiles * share // plan.split,
-        }
-        for share in range(plan.split)
-        for _ in range(plan.cluster[0] * plan.cluster[1])
-    ]
-    arrivals = {"full": 1, "brought": 1, "used": 1, "sent": 1}
-    given = {"CONSUMERS": plan.consumers, "CLUSTER_K": plan.split}
-    for name, text in (("empty", users(plan)), ("read", readers(plan))):
-        arrivals[name] = int(eval(text, {"__builtins__": {}}, given))  # as it is printed
-    early = (ClusterArrive(),) if plan.meets_late else ()  # where barriers are initialised
-    body = (*early, *(roles(plan, []) if tree is None else tree))
-    return traced(
-        body, _agents(plan, whole), geometry, variables, arrivals, lengths=_lengths(plan), apart=plan.meets_late
-    )
-
-
-def _lengths(plan: WarpspecializedPlan) -> dict[str, int]:
-    """Of arrays of barriers and of buffers, as they are allocated."""
-    assert plan.stages is not None
-    sources = plan.consumers * plan.source_buffers
-    return {
-        **dict.fromkeys(("full", "empty"), plan.stages),
-        **dict.fromkeys(("brought", "used"), sources),
-        **dict.fromkeys(("sent", "read"), 1),
-        **{tensor.name: plan.stages for side in plan.sides for tensor in side.tensors},
-        **{x.tensor.name: plan.storing * plan.buffers for x in plan.passing},
-        **{source_name(x): sources for x in plan.sources},
+    constants: dict[str, int] = {}
+    for constant in constants_of(plan):
+        constants[constant.name] = value_of(constant.value, constants)
+    # The last tile along k is not whole
+    lead = Shaped((0, max(0, sizes.k_tiles * plan.tile[plan.k] - 1)))
+    given = {
+        **{"first": sizes.first, "clusters": sizes.clusters, "tiles_m": sizes.all_tiles, "tiles_n": 1, "tiles_l": 1},
+        f"m{plan.a.tensor.name}": lead,
     }
+    geometry = Geometry(*plan.cluster, plan.split)
+    body = kernel_body(plan, []) if tree is None else tree
+    run = traced(body, _agents(plan, whole), geometry, [constants | given] * geometry.size)
+    _all_multiplied(plan, sizes, run)
+    return run
+
+
+def _all_multiplied(plan: WarpspecializedPlan, sizes: Counts, run: Run) -> None:
+    """Of each tile each step along k is multiplied once: by the blocks of a cluster along k together, and by all
+    warpgroups that share a tile.
+    """
+    tiles, steps = range(sizes.first, sizes.all_tiles, sizes.clusters), range(sizes.k_tiles)
+    wanted: dict[Content, int] = {(tile, step): plan.groups for tile in tiles for step in steps}
+    of_place: dict[int, Counter[Content]] = {x: Counter() for x in range(prod(plan.cluster))}
+    for agent, acts in run.acts.items():
+        products = (act for act in acts if isinstance(act, Multiply) and agent.part == 0)
+        of_place[agent.block % len(of_place)].update(product.cells[0][1] for product in products)
+    for found in of_place.values():
+        for step in sorted({*wanted, *found}):
+            if found[step] != wanted.get(step, 0):
+                text = f"of a sum, (tile, step) {step} is multiplied {found[step]} times, not {wanted.get(step, 0)}"
+                refuse("content", text)
 
 
 def _agents(plan: WarpspecializedPlan, whole: bool) -> dict[tuple[str, int, int], tuple[int, ...]]:
     found = {("producer", 0, 0): tuple(range(WARP))}
+    idle = tuple(range(WARP * (1 + plan.consumers * bool(plan.sources)), WARPGROUP))
+    found |= {("idle", 0, 0): idle} if idle else {}
     for group in range(plan.consumers):
         if plan.sources:
             found["loader", group, 0] = tuple(range(WARP * (group + 1), WARP * (group + 2)))
@@ -119,23 +118,3 @@ def _agents(plan: WarpspecializedPlan, whole: bool) -> dict[tuple[str, int, int]
         if not whole:
             found["consumer", group, 1] = tuple(range(first + storing, first + WARPGROUP))
     return found
-
-
-def _constants(plan: WarpspecializedPlan) -> dict[str, int]:
-    assert plan.stages is not None
-    return {
-        "STAGES": plan.stages,
-        "CONSUMERS": plan.consumers,
-        "CLUSTER_M": plan.cluster[0],
-        "CLUSTER_N": plan.cluster[1],
-        "CLUSTER_K": plan.split,
-        "STAGE_BYTES": plan.stage_bytes,
-        "SENT_BYTES": plan.sent_bytes,
-        "SOURCE_BYTES": plan.source_bytes,
-        "SOURCES": plan.source_buffers,
-        "BUFFERS": plan.buffers,
-        "PARTS": plan.parts,
-        "PIECES": plan.pieces,
-        "VALUES": plan.pointwise.values,
-        "SLICE": plan.pointwise.slice or 1,
-    }

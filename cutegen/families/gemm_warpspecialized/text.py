@@ -9,22 +9,21 @@ from typing import Any
 from cutegen.codegen.formatting import WIDTH, Item
 from cutegen.codegen.parts import Constant, KernelParts, Limit, Padding
 from cutegen.families.gemm_warpspecialized.block_text import grid, most_tiles, own_columns, places, shares
-from cutegen.families.gemm_warpspecialized.consumer_role import users
 from cutegen.families.gemm_warpspecialized.epilogue_text import (
     epilogue_context,
     has_tile_mma,
     layout_call,
     parts_names,
     passing_text,
-    source_name,
     source_text,
     type_text,
 )
 from cutegen.families.gemm_warpspecialized.loading_roles import multicast_mask
-from cutegen.families.gemm_warpspecialized.names import stack_name
+from cutegen.families.gemm_warpspecialized.names import source_name, stack_name
+from cutegen.families.gemm_warpspecialized.opening import tile_counts
 from cutegen.families.gemm_warpspecialized.plan import Side, WarpspecializedPlan
 from cutegen.families.gemm_warpspecialized.product import ALIGN, DEPTH_BYTES
-from cutegen.families.gemm_warpspecialized.roles import roles
+from cutegen.families.gemm_warpspecialized.roles import kernel_body
 from cutegen.language.model import Tensor
 
 
@@ -33,23 +32,23 @@ def kernel_parts(plan: WarpspecializedPlan) -> KernelParts:
     parameters, moved = [], (*plan.passing, *plan.sources)
     for side in plan.sides:
         parameters += [f"tma_{tensor.name}: cute.CopyAtom" for tensor in side.tensors]
-        parameters += [f"s{stack_name(plan, side)}_layout: cute.ComposedLayout"]
+        parameters += [f"s{stack_name(plan.spec, side.tensors)}_layout: cute.ComposedLayout"]
     for x in plan.passing:
         name = x.tensor.name
         parameters += [f"tma_{name}: cute.CopyAtom", f"tma_tensor_{name}: cute.Tensor"]
         parameters += [f"s{name}_layout: cute.ComposedLayout"]
     for x in plan.sources:
-        name = source_name(x)
+        name = source_name(x.tensor)
         parameters += [f"tma_{name}: cute.CopyAtom"]
         parameters += [f"tma_tensor_{name}: cute.Tensor"] * (name != x.tensor.name)
         parameters += [f"s{name}_layout: cute.ComposedLayout"]
     parameters += ["tiled_mma: cute.TiledMma", *["tile_mma: cute.TiledMma"] * has_tile_mma(plan)]
     parameters += ["part_mma: cute.TiledMma"] * bool(plan.passing)
-    parameters += [f"{name}: cutlass.Int32" for name in _counts(plan)]
+    parameters += [f"{name}: cutlass.Int32" for name in tile_counts(plan)]
     parameters += [f"{name}: cute.FastDivmodDivisorV2" for name in _divisors(plan)]
     return KernelParts(
         template="gemm.py.j2",
-        constants=_constants(plan),
+        constants=constants_of(plan),
         context=epilogue_context(plan) | _context(plan),
         parameters=tuple(parameters),
         launched={f"m{t.name}": f"tma_tensor_{t.name}" for t in _brought(plan)} | _divisors(plan),
@@ -63,11 +62,6 @@ def _brought(plan: WarpspecializedPlan) -> Iterator[Tensor]:
     """The tensors that the kernel sees as tensor maps do: it accesses them in no other way."""
     yield from (t for side in plan.sides for t in side.tensors)
     yield from (x.tensor for x in plan.sources if not x.tensor.writes)
-
-
-def _counts(plan: WarpspecializedPlan) -> tuple[str, ...]:
-    """What counts the tiles of clusters along each mode of the output, and the matrices of a batch."""
-    return ("tiles_m", "tiles_n", *["tiles_l"] * (plan.batch is not None))
 
 
 def _divisors(plan: WarpspecializedPlan) -> dict[str, str]:
@@ -111,7 +105,8 @@ def _counted(plan: WarpspecializedPlan) -> bool:
     return not all(mode in plan.spec.static for mode in plan.spec.output.shape)
 
 
-def _constants(plan: WarpspecializedPlan) -> tuple[Constant, ...]:
+def constants_of(plan: WarpspecializedPlan) -> tuple[Constant, ...]:
+    """The numbers that the module gives names."""
     blocks, tiler = {mode: f"BLK_{mode.upper()}" for mode in (plan.m, plan.n, plan.k)}, "schedule.tiler"
     source = f"schedule.copies.{plan.sources[0].tensor.name}" if plan.sources else ""
     copies, walk, own = f"schedule.copies.{plan.spec.output.name}", "schedule.scheduler", own_columns(plan)
@@ -180,21 +175,19 @@ def _context(plan: WarpspecializedPlan) -> dict[str, Any]:
     across = f"BLOCKS // ({cluster})" if " " in cluster else f"BLOCKS // {cluster}" if cluster else "BLOCKS"
     shape = f"{'CLUSTER_M, CLUSTER_N' if clustered else '1, 1'}, {'CLUSTER_K' if plan.split > 1 else '1'}"
     options = [*[f"cluster=[{shape}]"] * (plan.cluster_size > 1), *["use_pdl=True"] * plan.dependent]
-    tiles, batched = " * ".join(_counts(plan)), plan.batch is not None
+    tiles, batched = " * ".join(tile_counts(plan)), plan.batch is not None
     extents = [_times(blocks[plan.m], "CLUSTER_M", plan), _times(blocks[plan.n], "CLUSTER_N", plan), *["1"] * batched]
     walk = _walk(plan)
     return walk | {
-        "roles": roles(plan, walk["finders"]),
-        "A": stack_name(plan, plan.a),
-        "B": stack_name(plan, plan.b),
-        "lead_of_k": plan.a.tensor.name,
+        "body": kernel_body(plan, walk["finders"]),
+        "A": stack_name(plan.spec, plan.a.tensors),
+        "B": stack_name(plan.spec, plan.b.tensors),
         "M": plan.m.upper(),
         "N": plan.n.upper(),
         "K": plan.k.upper(),
         "sides": [_side(plan, x, blocks) for x in plan.sides],
         "passing": passing,
         "sources": sources,
-        "sources_path": f"schedule.copies.{plan.sources[0].tensor.name}" if sources else "",
         "mapped": [
             *(t.name for x in plan.sides for t in x.tensors),
             *(x.tensor.name for x in plan.passing),
@@ -213,12 +206,10 @@ def _context(plan: WarpspecializedPlan) -> dict[str, Any]:
         "count_names": "clusters, _, _" if plan.blocks is None else "_, _, clusters",
         "own_n": own_columns(plan),
         "shares": shares(plan) if plan.split > 1 else None,
-        "users": users(plan),
         "uses_group": several and (plan.pingpong or bool(passing) or plan.split > 1),
         "own_buffers": "CONSUMERS * BUFFERS" if not plan.in_turn else "BUFFERS",
         "cluster_tile": f"({', '.join(extents)})",
-        "counts": ", ".join(_counts(plan)),
-        "tiles": tiles,
+        "counts": ", ".join(tile_counts(plan)),
         "clusters": f"cutlass.min({tiles}, {across})" if plan.blocks is not None else tiles,
         "coordinates_of_tile": "m_tile, n_tile, l_tile" if batched else "m_tile, n_tile",
         "every_tile": _every(batched),
@@ -324,7 +315,7 @@ def _side(plan: WarpspecializedPlan, side: Side, blocks: dict[str, str]) -> dict
     """What is printed of A or B."""
     atom, is_a = f"{side.majorness}_SW{side.swizzle}", side.letter == "A"
     box, order = f"({blocks[side.mode]}, {blocks[plan.k]})", (0, 1, 2) if side.k_major else (1, 0, 2)
-    name = stack_name(plan, side)
+    name = stack_name(plan.spec, side.tensors)
     shares = side.shared_by > 1
     return {
         "name": name,
@@ -349,7 +340,7 @@ def _side(plan: WarpspecializedPlan, side: Side, blocks: dict[str, str]) -> dict
 def _load(plan: WarpspecializedPlan, side: Side, tensor: Tensor, number: int, blocks: dict[str, str]) -> dict[str, Any]:
     """What is printed of the load of one tensor of an operand."""
     tiler = f"({blocks[side.mode]}, {blocks[plan.k]}, STAGES)"
-    part = [f"s{stack_name(plan, side)}", tiler, f"({number}, 0, 0)"] if len(side.tensors) > 1 else []
+    part = [f"s{stack_name(plan.spec, side.tensors)}", tiler, f"({number}, 0, 0)"] if len(side.tensors) > 1 else []
     batched, path = plan.has_batch(tensor), f"schedule.copies.{tensor.name}"
     matrix = ", l_tile" if batched else ""
     return {"name": tensor.name, "part": part, "path": path, "every": _every(batched), "matrix": matrix}
