@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from cutegen.analysis.access import Access
 from cutegen.analysis.accesses import fixed_sizes, strides_of
 from cutegen.analysis.buffers import Buffer
-from cutegen.atoms.copies import MBARRIER
 from cutegen.families.common.pointwise import Operand
+from cutegen.families.gemm_warpspecialized import allocation
 from cutegen.families.gemm_warpspecialized.plan import Passing, WarpspecializedPlan
-from cutegen.families.gemm_warpspecialized.product import ROWS, WARPGROUP, accumulator_layout, row_layout
-from cutegen.families.gemm_warpspecialized.shared_memory import moves_of, piece_of
+from cutegen.families.gemm_warpspecialized.product import WARPGROUP, accumulator_layout, row_layout
+from cutegen.families.gemm_warpspecialized.shared_memory import moves_of, piece_of, stage_of
+from cutegen.parts.acting import value_of
+from cutegen.parts.declared import Barriers
 
 
 def accesses_of(plan: WarpspecializedPlan) -> tuple[Access, ...]:
@@ -63,35 +65,28 @@ def _shared(plan: WarpspecializedPlan, x: Passing, kind: Literal["read", "write"
 
 
 def buffers(plan: WarpspecializedPlan) -> Iterator[Buffer]:
-    """The stages of A and B in shared memory, and the barriers that say which are full and which are empty."""
-    assert plan.stages is not None
-    depth = plan.tile[plan.k]
-    for x in plan.sides:
-        size = x.extent * depth * x.tensor.dtype.bytes * plan.stages
-        along, other = (depth, x.extent) if x.k_major else (x.extent, depth)
-        name = " and ".join(t.name for t in x.tensors)
-        what = "of k" if not x.k_major else f"of {x.mode}"
-        yield Buffer(name, along, along, other, plan.stages, size, what, swizzle=x.swizzle)
-    for passing in plan.passing if not plan.shares_buffers else ():
-        size = passing.tensor.dtype.bytes * ROWS * plan.columns * plan.storing * plan.buffers
-        rows, depth = (plan.columns, ROWS) if passing.n_major else (ROWS, plan.columns)
-        yield Buffer(
-            passing.tensor.name, rows, rows, depth, plan.storing * plan.buffers, size, "of a piece", passing.swizzle
-        )
-    for read in plan.sources:
-        number = plan.consumers * plan.source_buffers
-        rows, depth = (plan.columns, ROWS) if read.n_major else (ROWS, plan.columns)
-        size = read.tensor.dtype.bytes * ROWS * plan.columns * number
-        name = f"{read.tensor.name} that is read" if read.tensor.writes else read.tensor.name
-        yield Buffer(name, rows, rows, depth, number, size, "of a piece", read.swizzle)
-    if plan.sources:
-        number = plan.consumers * plan.source_buffers
-        yield Buffer("barriers of what is read", number, number, 1, 2, 2 * number * MBARRIER, "of a kind")
-    if plan.split > 1:
-        threads = plan.consumers * WARPGROUP
-        sums = plan.pointwise.values * plan.products
-        senders = plan.split - 1
-        yield Buffer("sums that others send", threads, threads, sums, senders, plan.sent_bytes, "of a thread")
-        more = 2 if plan.blocks is not None else 1
-        yield Buffer("barriers of these", more, more, 1, 1, more * MBARRIER, "of a kind")
-    yield Buffer("barriers", plan.stages, plan.stages, 1, 2, 2 * plan.stages * MBARRIER, "of a kind")
+    """What a block has in shared memory: tiles that are swizzled, what others send, and barriers by their kinds."""
+    spec, counts = plan.spec, allocation.counts_of(plan.spec)
+    passing = () if plan.shares_buffers else zip(allocation.outputs(spec), plan.passing, strict=True)
+    sources = tuple(zip(allocation.brought(spec), plan.sources, strict=True))
+    tiles = [(one, stage_of(plan, x), f"of {x.mode}" if x.k_major else "of k")
+             for one, x in zip(allocation.operands(spec), plan.sides, strict=True)]  # fmt: skip
+    tiles += [(one, piece_of(plan, x), "of a piece") for one, x in (*passing, *sources)]
+    for one, tile, what in tiles:
+        number, name = int(value_of(one.length, counts)), one.title.replace(", read", " that is read")
+        size = allocation.size_of(spec, one)
+        yield Buffer(name, tile.along, tile.along, tile.across, number, size, what, tile.swizzle)
+    yield from _barriers(plan, "barriers of what is read", allocation.source_barriers(spec))
+    for one in allocation.sums(spec):
+        threads, values = plan.consumers * WARPGROUP, plan.pointwise.values * plan.products
+        size = allocation.size_of(spec, one)
+        yield Buffer("sums that others send", threads, threads, values, plan.split - 1, size, "of a thread")
+    yield from _barriers(plan, "barriers of these", allocation.sum_barriers(spec))
+    yield from _barriers(plan, "barriers", allocation.stage_barriers(spec))
+
+
+def _barriers(plan: WarpspecializedPlan, name: str, kinds: Sequence[Barriers]) -> Iterator[Buffer]:
+    if kinds:
+        number = int(value_of(kinds[0].length, allocation.counts_of(plan.spec)))
+        size = allocation.size_of(plan.spec, *kinds)
+        yield Buffer(name, number, number, 1, len(kinds), size, "of a kind")

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cutegen.dtypes import Dtype
 from cutegen.families.gemm_warpspecialized.names import source_name, stack_name
 from cutegen.families.gemm_warpspecialized.product import (
     SWIZZLED,
-    WARPGROUP,
-    accumulators,
     groups_of,
     in_turn,
     passing,
     peers_of,
     piece_bytes,
     product_of,
+    sent_bytes,
     shares_buffers,
     source_buffers,
     sources,
@@ -24,6 +22,7 @@ from cutegen.families.gemm_warpspecialized.product import (
 )
 from cutegen.families.gemm_warpspecialized.schedule import Spec
 from cutegen.language.model import Tensor
+from cutegen.parts.acting import value_of
 from cutegen.parts.declared import Barriers, Buffer, Declared, bytes_of
 
 
@@ -77,7 +76,7 @@ def sums(spec: Spec) -> tuple[Buffer, ...]:
             element="cutlass.Float32",
             layout=f"cute.make_layout((4, 128, {vectors}, CLUSTER_K - 1{', CONSUMERS' * several}))",
             copies="CONSUMERS * (CLUSTER_K - 1)",
-            bytes=accumulators(spec) // split_of(spec) * WARPGROUP * Dtype.f32.bytes,
+            bytes=sent_bytes(spec),
             alignment=SWIZZLED if shares_buffers(spec) else 16,
             title="sums of others",
             what=f"what another block of the cluster along {product.k} {to}",
@@ -136,6 +135,11 @@ def counts_of(spec: Spec) -> dict[str, int]:
         "BUFFERS": max((schedule.copies[t.name].stages or 1 for t in passing(spec)), default=0),
         "SOURCES": source_buffers(spec),
     }
+
+
+def size_of(spec: Spec, *of: Declared) -> int:
+    """Bytes of some of it."""
+    return sum(int(value_of(one.length, counts_of(spec))) * one.bytes for one in of)
 
 
 def smem_bytes(spec: Spec) -> int:

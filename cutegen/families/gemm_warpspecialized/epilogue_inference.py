@@ -9,6 +9,7 @@ from cutegen.analysis.words import count
 from cutegen.atoms.targets import TARGETS
 from cutegen.families.common.planning import require_divisible
 from cutegen.families.gemm_warpspecialized.alignment_inference import infer_alignment, obstacle_of
+from cutegen.families.gemm_warpspecialized.allocation import smem_bytes
 from cutegen.families.gemm_warpspecialized.product import (
     ALIGN,
     MOST_BUFFERS,
@@ -20,7 +21,6 @@ from cutegen.families.gemm_warpspecialized.product import (
     product_of,
     read_beside,
     shared_buffers,
-    smem_bytes,
     sources,
     stands_anywhere,
     vector_of,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from cutegen.families.gemm_warpspecialized.plan import Side, WarpspecializedPlan
+from cutegen.families.gemm_warpspecialized.product import piece_bytes
 from cutegen.families.gemm_warpspecialized.role import FOLDER, PIECE, Role
 from cutegen.parts.barriers import Expect, Wait
 from cutegen.parts.moving import Load
@@ -78,7 +79,7 @@ class Loading(Role):
                 index="slot",
                 to=stem,
                 cell="slot",
-                bytes=plan.source_bytes_of(x),
+                bytes=piece_bytes(plan.spec, x.tensor),
                 content=PIECE,
             )
             for stem, x in zip(self.stems, plan.sources, strict=True)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from cutegen.dtypes import Dtype
 from cutegen.families.common.pointwise import Operand, PointwisePlan
-from cutegen.families.gemm_warpspecialized.product import GRANULE, ROWS, WARPGROUP, peers_of
+from cutegen.families.gemm_warpspecialized.product import GRANULE, ROWS, WARPGROUP, peers_of, piece_bytes, sent_bytes
 from cutegen.language.model import Tensor
 
 
@@ -149,12 +148,12 @@ class WarpspecializedPlan(PointwisePlan):
     @property
     def sent_bytes(self) -> int:
         """Bytes that the other blocks of a cluster along k send to one, of each tile."""
-        return (self.split - 1) * self.sent_of_thread * WARPGROUP * self.consumers
+        return (self.split - 1) * self.consumers * sent_bytes(self.spec)
 
     @property
     def sent_of_thread(self) -> int:
         """Bytes that a thread sends to one other block of its cluster along k, of each tile."""
-        return self.pointwise.values * self.products * Dtype.f32.bytes
+        return sent_bytes(self.spec) // WARPGROUP
 
     @property
     def own_columns(self) -> int:
@@ -191,11 +190,7 @@ class WarpspecializedPlan(PointwisePlan):
     @property
     def source_bytes(self) -> int:
         """Bytes that a barrier expects of what the epilogue reads of one piece."""
-        return sum(map(self.source_bytes_of, self.sources))
-
-    def source_bytes_of(self, source: Passing) -> int:
-        """Those of one tensor."""
-        return ROWS * self.columns * source.tensor.dtype.bytes
+        return sum(piece_bytes(self.spec, x.tensor) for x in self.sources)
 
     def accessed(self, operand: Operand) -> bool:
         """Whether threads access a tensor itself, value by value, from or to their registers."""

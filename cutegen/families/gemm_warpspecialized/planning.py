@@ -10,6 +10,7 @@ from cutegen.expressions.annotating import annotate
 from cutegen.families.common import raster
 from cutegen.families.common.planning import may_branch, names_read, operand
 from cutegen.families.common.pointwise import WORD, Operand, Pointwise
+from cutegen.families.gemm_warpspecialized import allocation
 from cutegen.families.gemm_warpspecialized.plan import Passing, Side, WarpspecializedPlan, is_held
 from cutegen.families.gemm_warpspecialized.product import (
     ALIGN,
@@ -26,11 +27,9 @@ from cutegen.families.gemm_warpspecialized.product import (
     product_of,
     shared_by,
     shares_buffers,
-    smem_bytes,
     source_buffers,
     sources,
     split_of,
-    stage_bytes,
     stands_anywhere,
     swizzle_of,
     threads_of,
@@ -79,7 +78,7 @@ def plan(spec: Spec) -> WarpspecializedPlan:
             reshape=True,
             slice=PASSING_SLICE if through else SLICE,
         ),
-        smem_bytes=smem_bytes(spec),
+        smem_bytes=allocation.smem_bytes(spec),
         stages=stages,
         m=product.m,
         n=product.n,
@@ -104,7 +103,7 @@ def plan(spec: Spec) -> WarpspecializedPlan:
         producer_registers=warps.registers["producer"],
         consumer_registers=warps.registers["consumer"],
         in_flight=schedule.mma.in_flight,
-        stage_bytes=stage_bytes(spec),
+        stage_bytes=sum(stage.bytes for stage in allocation.operands(spec)),
         empty_sum=_may_be_empty(spec),
         padded=tuple(t for t in spec.tensors if stands_anywhere(spec, t)),
         rows_masked=held and schedule.predication[product.m] == "mask",

@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 from tensor_layouts import Layout
 
-from cutegen.atoms.copies import MBARRIER
 from cutegen.dtypes import Dtype
 from cutegen.families.gemm_warpspecialized.schedule import MOST_STAGES, SWIZZLES, Spec, WarpspecializedSchedule
 from cutegen.language.model import Tensor
@@ -205,22 +204,9 @@ def contiguous_bytes(spec: Spec, tensor: Tensor, mode: str) -> int:
     return tile_of(spec.schedule, along) * tensor.dtype.bytes
 
 
-def stage_bytes(spec: Spec) -> int:
-    """Bytes of one stage of A and B: what a barrier expects of the loads of one tile."""
-    product = product_of(spec)
-    depth = tile_of(spec.schedule, product.k)
-    return sum(tile_of(spec.schedule, mode) * depth * tensor.dtype.bytes for tensor, mode in product.sides)
-
-
 def in_turn(spec: Spec) -> bool:
     """Whether warpgroups take turns with their epilogues, too, and so share the buffers of outputs."""
     return spec.schedule.warps.turns == "all"
-
-
-def output_bytes(spec: Spec) -> int:
-    """Bytes of shared memory of the outputs that pass it: the buffers of every warpgroup that multiplies."""
-    copies, groups = spec.schedule.copies, 1 if in_turn(spec) else spec.schedule.warps.consumers or 1
-    return sum(groups * (copies[t.name].stages or 1) * piece_bytes(spec, t) for t in passing(spec))
 
 
 def source_buffers(spec: Spec) -> int:
@@ -232,33 +218,9 @@ def source_buffers(spec: Spec) -> int:
     return max(own or [min(MOST_BUFFERS, stages) for stages in found.values()], default=0)
 
 
-def source_bytes(spec: Spec) -> int:
-    """Bytes of shared memory for what the epilogues read: the buffers of every warpgroup, with two barriers each."""
-    number = (spec.schedule.warps.consumers or 1) * source_buffers(spec)
-    return number * (sum(piece_bytes(spec, tensor) for tensor in sources(spec)) + 2 * MBARRIER)
-
-
-def smem_bytes(spec: Spec) -> int:
-    """Bytes of shared memory of a block: stages with two barriers each, buffers of outputs and of what is read beside
-    the product, and what others send.
-    """
-    stages = spec.schedule.pipeline.stages
-    assert stages is not None
-    outputs, barriers = 0 if shares_buffers(spec) else output_bytes(spec), 0
-    if split_of(spec) > 1:
-        barriers = 1 if spec.schedule.scheduler.kind == "grid" else 2
-    depth, total = tile_of(spec.schedule, product_of(spec).k), 0
-    for several, mode in ((product_of(spec).a, product_of(spec).m), (product_of(spec).b, product_of(spec).n)):
-        total += len(several) * tile_of(spec.schedule, mode) * depth * several[0].dtype.bytes * stages
-        total += -total % SWIZZLED
-    beside = outputs + source_bytes(spec) + sent_bytes(spec)
-    return total + stages * 2 * MBARRIER + beside + barriers * MBARRIER
-
-
 def sent_bytes(spec: Spec) -> int:
-    """Bytes of shared memory for what the other blocks of a cluster along k send to one."""
-    split, consumers = split_of(spec), spec.schedule.warps.consumers or 1
-    return (split - 1) * accumulators(spec) // split * WARPGROUP * consumers * Dtype.f32.bytes
+    """Bytes that a warpgroup sends to one other block of a cluster along k, of each tile."""
+    return accumulators(spec) // split_of(spec) * WARPGROUP * Dtype.f32.bytes
 
 
 def shared_buffers(spec: Spec) -> int | None:
@@ -266,11 +228,11 @@ def shared_buffers(spec: Spec) -> int | None:
 
     A cluster that takes one tile needs that no more once it is added; one that takes another is sent the next.
     """
-    through, consumers = passing(spec), spec.schedule.warps.consumers or 1
+    through = passing(spec)
     if split_of(spec) == 1 or len(through) != 1 or spec.schedule.scheduler.kind != "grid":
         return None
     piece = piece_bytes(spec, through[0])
-    sent = sent_bytes(spec) // consumers
+    sent = (split_of(spec) - 1) * sent_bytes(spec)
     return sent // piece if piece and sent % piece == 0 and sent // piece <= MOST_STAGES else None
 
 

@@ -7,15 +7,17 @@ address are added without carry to those from bit 4 on, as many as a row's runs 
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tensor_layouts import Layout, Swizzle
 
-from cutegen.atoms.copies import MBARRIER
+from cutegen.families.gemm_warpspecialized.allocation import counts_of, declared
 from cutegen.families.gemm_warpspecialized.plan import Passing, Side, WarpspecializedPlan
-from cutegen.families.gemm_warpspecialized.product import GRANULE, ROWS, SWIZZLED
+from cutegen.families.gemm_warpspecialized.product import GRANULE, ROWS
 from cutegen.layouts import pair
+from cutegen.parts.acting import value_of
+from cutegen.parts.declared import laid_out
 
 RUN = 16  # bytes that stay together
 LINE = 128  # bytes of all banks
@@ -117,71 +119,10 @@ def parts_of(plan: WarpspecializedPlan) -> Iterator[Part]:
     """What a block has in shared memory, in the order in which the kernel allocates it. Buffers of the output may lie
     where others' sums were.
     """
-    stages, at = plan.stages or 1, 0
-    for side in plan.sides:
-        name, size = " and ".join(t.name for t in side.tensors), side.extent * plan.tile[plan.k]
-        for number in range(stages):
-            yield Part(name, number, at, size * side.tensor.dtype.bytes, f"stage {number} of {name}")
-            at += size * side.tensor.dtype.bytes
-        at = -(-at // SWIZZLED) * SWIZZLED
-    if not plan.shares_buffers:
-        at = yield from _buffers(plan, at)
-    at = yield from _source_buffers(plan, at)
-    if plan.shares_buffers:  # the buffers are where the sums are, which comes next
-        yield from _buffers(plan, at)
-    for group in range(plan.consumers if plan.split > 1 else 0):
-        size = plan.sent_bytes // plan.consumers
-        what = f"what the other blocks of the cluster along {plan.k} send to warpgroup {group} of those that multiply"
-        yield Part("sums of others", group, at, size, what)
-        at += size
-    for name, says in (
-        ("full barriers", "that the loads of stage {} have come"),
-        ("empty barriers", "that stage {} is free"),
-    ):
-        for number in range(stages):
-            yield Part(name, number, at, MBARRIER, f"the barrier which says {says.format(number)}")
-            at += MBARRIER
-    for name, says in (("brought barriers", "has been brought"), ("used barriers", "is free")):
-        for number in range(plan.consumers * plan.source_buffers):
-            group, buffer = divmod(number, plan.source_buffers)
-            what = f"the barrier which says that buffer {buffer} of warpgroup {group} for what it reads {says}"
-            yield Part(name, number, at, MBARRIER, what)
-            at += MBARRIER
-    own = {"sent barrier": "that all have sent their sums"} if plan.split > 1 else {}
-    own |= {"read barrier": "that all have read what this block sent"} if own and plan.blocks is not None else {}
-    for name, says in own.items():
-        yield Part(name, 0, at, MBARRIER, f"the barrier which says {says}")
-        at += MBARRIER
-
-
-def _buffers(plan: WarpspecializedPlan, at: int) -> Generator[Part, None, int]:
-    """The buffers of outputs that pass shared memory, from byte `at` on; returns where what comes next may start."""
-    for x in plan.passing:
-        yield from _of_warpgroups(plan, x, x.tensor.name, "for", plan.buffers, at, plan.storing)
-        at += _extent(plan, x, plan.storing * plan.buffers)
-    return at
-
-
-def _source_buffers(plan: WarpspecializedPlan, at: int) -> Generator[Part, None, int]:
-    """The same for what epilogues read."""
-    for x in plan.sources:
-        name = f"{x.tensor.name}, read" if x.tensor.writes else x.tensor.name
-        yield from _of_warpgroups(plan, x, name, "for what is read of", plan.source_buffers, at, plan.consumers)
-        at += _extent(plan, x, plan.consumers * plan.source_buffers)
-    return at
-
-
-def _of_warpgroups(
-    plan: WarpspecializedPlan, x: Passing, name: str, what: str, buffers: int, at: int, groups: int
-) -> Iterator[Part]:
-    size = ROWS * plan.columns * x.tensor.dtype.bytes
-    for number in range(groups * buffers):
-        group, buffer = divmod(number, buffers)
-        whose = f"warpgroup {group}, of the {plan.consumers} that multiply, {what} {x.tensor.name}"
-        whose = f"the warpgroup that stores {x.tensor.name}" if groups < plan.consumers else whose
-        yield Part(name, number, at + number * size, size, f"buffer {buffer} of {whose}")
-
-
-def _extent(plan: WarpspecializedPlan, x: Passing, buffers: int) -> int:
-    """Bytes of all buffers of a tensor, up to where another swizzled one may start."""
-    return -(-buffers * ROWS * plan.columns * x.tensor.dtype.bytes // SWIZZLED) * SWIZZLED
+    counts = counts_of(plan.spec)
+    for one, start, length in laid_out(declared(plan.spec), counts):
+        each = int(value_of(one.each, counts)) if one.each else length
+        for number in range(length):
+            group, place = divmod(number, each)
+            what = one.what.format(number=number, group=group, place=place)
+            yield Part(one.title, number, start + number * one.bytes, one.bytes, what)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from math import prod
 from typing import Any
 
 from cutegen.codegen.formatting import WIDTH, Item
 from cutegen.codegen.parts import Constant, KernelParts, Limit, Padding
+from cutegen.families.gemm_warpspecialized import allocation
 from cutegen.families.gemm_warpspecialized.block_text import grid, most_tiles, own_columns, places, shares
 from cutegen.families.gemm_warpspecialized.epilogue_text import (
     epilogue_context,
@@ -25,6 +27,7 @@ from cutegen.families.gemm_warpspecialized.plan import Side, WarpspecializedPlan
 from cutegen.families.gemm_warpspecialized.product import ALIGN, DEPTH_BYTES
 from cutegen.families.gemm_warpspecialized.roles import kernel_body
 from cutegen.language.model import Tensor
+from cutegen.parts.declared import Buffer
 
 
 def kernel_parts(plan: WarpspecializedPlan) -> KernelParts:
@@ -185,7 +188,7 @@ def _context(plan: WarpspecializedPlan) -> dict[str, Any]:
         "M": plan.m.upper(),
         "N": plan.n.upper(),
         "K": plan.k.upper(),
-        "sides": [_side(plan, x, blocks) for x in plan.sides],
+        "sides": list(map(partial(_side, plan, blocks), plan.sides, allocation.operands(plan.spec))),
         "passing": passing,
         "sources": sources,
         "mapped": [
@@ -207,7 +210,9 @@ def _context(plan: WarpspecializedPlan) -> dict[str, Any]:
         "own_n": own_columns(plan),
         "shares": shares(plan) if plan.split > 1 else None,
         "uses_group": several and (plan.pingpong or bool(passing) or plan.split > 1),
-        "own_buffers": "CONSUMERS * BUFFERS" if not plan.in_turn else "BUFFERS",
+        "copies": {
+            one.variable: one.copies for one in (*allocation.outputs(plan.spec), *allocation.brought(plan.spec))
+        },
         "cluster_tile": f"({', '.join(extents)})",
         "counts": ", ".join(tile_counts(plan)),
         "clusters": f"cutlass.min({tiles}, {across})" if plan.blocks is not None else tiles,
@@ -311,7 +316,7 @@ def _walk(plan: WarpspecializedPlan) -> dict[str, Any]:
     }
 
 
-def _side(plan: WarpspecializedPlan, side: Side, blocks: dict[str, str]) -> dict[str, Any]:
+def _side(plan: WarpspecializedPlan, blocks: dict[str, str], side: Side, stages: Buffer) -> dict[str, Any]:
     """What is printed of A or B."""
     atom, is_a = f"{side.majorness}_SW{side.swizzle}", side.letter == "A"
     box, order = f"({blocks[side.mode]}, {blocks[plan.k]})", (0, 1, 2) if side.k_major else (1, 0, 2)
@@ -323,7 +328,7 @@ def _side(plan: WarpspecializedPlan, side: Side, blocks: dict[str, str]) -> dict
         "names": [tensor.name for tensor in side.tensors],
         "loads": [_load(plan, side, tensor, number, blocks) for number, tensor in enumerate(side.tensors)],
         "box": box,
-        "shape": f"({_stacked(side, blocks)}, {blocks[plan.k]}, STAGES)",
+        "shape": f"({_stacked(side, blocks)}, {blocks[plan.k]}, {stages.copies})",
         "order": str(order),
         "atom": atom,
         "stage": layout_call(atom, side.tensor, box, order),

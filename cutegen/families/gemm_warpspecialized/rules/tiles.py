@@ -7,6 +7,7 @@ from functools import partial
 from cutegen.analysis.words import count
 from cutegen.atoms.targets import TARGETS
 from cutegen.families.common.rules.limits import register_limit
+from cutegen.families.gemm_warpspecialized import allocation
 from cutegen.families.gemm_warpspecialized.product import (
     BESIDE,
     COLUMNS,
@@ -20,11 +21,8 @@ from cutegen.families.gemm_warpspecialized.product import (
     contiguous_bytes,
     groups_of,
     is_sound,
-    output_bytes,
     product_of,
-    smem_bytes,
     source_buffers,
-    source_bytes,
     sources,
     split_of,
     threads_of,
@@ -124,11 +122,12 @@ def swizzled(spec: Spec, say: Say) -> None:
 
 def shared_memory(spec: Spec, say: Say) -> None:
     """The stages of A and B together fit the shared memory that a block can have."""
-    total = smem_bytes(spec)
+    total = allocation.smem_bytes(spec)
     short = [t for t in spec.targets if t in TARGETS and TARGETS[t].smem_per_block < total]
     if not short:
         return
-    stages, outputs, beside = spec.schedule.pipeline.stages or 1, output_bytes(spec), source_bytes(spec)
+    stages, outputs = spec.schedule.pipeline.stages or 1, allocation.size_of(spec, *allocation.outputs(spec))
+    beside = allocation.size_of(spec, *allocation.brought(spec), *allocation.source_barriers(spec))
 
     def help() -> str | None:
         fewer = range(stages - 1, 0, -1)
