@@ -9,7 +9,7 @@ from types import CodeType, SimpleNamespace
 from typing import Any
 
 from cutegen.atoms.targets import WARP
-from cutegen.parts.acts import Agent, Cell
+from cutegen.parts.acts import Agent, Cell, Content
 from cutegen.parts.faults import refuse
 
 
@@ -48,6 +48,25 @@ class Shaped:
     shape: tuple[int, ...]
 
 
+@dataclass(frozen=True)
+class Allocated:
+    """How many cells, or barriers, there are of a name, of how many bytes, and in whose memory: that of the own
+    variable or of another one.
+    """
+
+    length: int
+    bytes: int
+    variable: str
+    within: str
+
+    def overlaps(self, number: int, other: Allocated) -> range:
+        """The cells of another buffer in whose bytes one of this one lies."""
+        if self.within != other.within or self.variable == other.variable:
+            return range(0)
+        end = -(-(number + 1) * self.bytes // other.bytes)
+        return range(number * self.bytes // other.bytes, min(end, other.length))
+
+
 class PerThread(tuple[Any, ...]):
     """The values that a variable has, of each of an agent's threads, where they may differ."""
 
@@ -58,7 +77,7 @@ class Acting:
 
     `variables` are shared by all views of the agent; one that is `PerThread` has a value for each of its `threads`
     (numbers in the block). `active` are the places in `threads` of those that go through the present statement.
-    `lengths` are those of the buffers and arrays of barriers that have been allocated, by name.
+    `allocated` are the cells and arrays of barriers that there are, by name.
     """
 
     agent: Agent
@@ -67,8 +86,9 @@ class Acting:
     variables: dict[str, Any]
     active: tuple[int, ...] = field(default=())
     block_threads: int = 0
-    lengths: dict[str, int] = field(default_factory=dict)
-    ungrouped: list[Cell] = field(default_factory=list)  # that stores read, of which no group has been made yet
+    allocated: dict[str, Allocated] = field(default_factory=dict)
+    # What stores read of which no group has been made yet
+    ungrouped: list[tuple[Cell, Content]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.active = self.active or tuple(range(len(self.threads)))

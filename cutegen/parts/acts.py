@@ -6,8 +6,8 @@ that go through a role together, does a fixed list of acts.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
 
@@ -139,9 +139,11 @@ class Fence:
 
 @dataclass(frozen=True)
 class Store:
-    """Starts an asynchronous copy from cells, whose writers must all have fenced before, as a group of its own."""
+    """Starts an asynchronous copy from cells, whose writers must all have fenced before, as a group of its own. They
+    must have those contents; None: whatever was written last.
+    """
 
-    cells: tuple[Cell, ...]
+    cells: tuple[tuple[Cell, Content | None], ...]
 
 
 @dataclass(frozen=True)
@@ -183,6 +185,10 @@ Act: TypeAlias = (
 
 @dataclass(frozen=True)
 class Run:
-    """What all agents of a cluster do, in their order, from the start of its blocks to their ends."""
+    """What all agents of a cluster do, in their order, from the start of its blocks to their ends. `overlaps` has the
+    cells, by name and first number, that have memory in common with others: these hold nothing any more once such a
+    cell is loaded or written.
+    """
 
     acts: Mapping[Agent, Sequence[Act]]
+    overlaps: Mapping[tuple[str, int], Set[tuple[str, int]]] = field(default_factory=dict)

@@ -178,11 +178,20 @@ class _Orders:
 
     def _bring(self, state: State, number: int, act: Bring) -> State:
         cell = self.tables.cells[act.cell]
-        self._may_change(state, number, cell, f"loads {self.wording.cell(act.cell)}")
-        self._fenced(state, number, cell, f"loads {self.wording.cell(act.cell)}")
+        for one in (cell, *self.tables.overlapped[cell]):
+            self._may_change(state, number, one, f"loads {self.wording.cell(act.cell)}")
+            self._fenced(state, number, one, f"loads {self.wording.cell(act.cell)}")
         barrier = self._used(state, number, act.barrier)
         copy = Copy(cell, self.tables.contents[act.content], barrier, act.bytes)
-        return self._on(state, number)._replace(copies=tuple(sorted((*state.copies, copy))))
+        cells = self._cleared(state, cell)
+        return self._on(state, number)._replace(cells=cells, copies=tuple(sorted((*state.copies, copy))))
+
+    def _cleared(self, state: State, cell: int) -> tuple[Standing, ...]:
+        """With nothing in the cells that have memory in common with one."""
+        cells = state.cells
+        for other in self.tables.overlapped[cell]:
+            cells = _put(cells, other, Standing())
+        return cells
 
     def _comes(self, state: State, number: int, copy: Copy) -> State:
         block = self.cells[copy.cell].block
@@ -228,10 +237,10 @@ class _Orders:
         return self._read(self._on(state, number), [cell for cell, _ in act.cells])
 
     def _store(self, state: State, number: int, act: Store) -> State:
-        for cell in act.cells:
-            self._ready(state, number, cell, None, f"stores {self.wording.cell(cell)}")
+        for cell, content in act.cells:
+            self._ready(state, number, cell, content, f"stores {self.wording.cell(cell)}")
             self._fenced(state, number, self.tables.cells[cell], f"stores {self.wording.cell(cell)}")
-        return self._read(self._on(state, number), list(act.cells))
+        return self._read(self._on(state, number), [cell for cell, _ in act.cells])
 
     def _ready(self, state: State, number: int, cell: Cell, content: Content | None, does: str) -> None:
         place = self.tables.cells[cell]
@@ -260,15 +269,16 @@ class _Orders:
         cell, content = self.tables.cells[act.cell], self.tables.contents[act.content]
         does = f"writes {self.wording.cell(act.cell)}"
         self._there(state, number, act.cell.block, does)
-        self._may_change(state, number, cell, does)
+        for one in (cell, *self.tables.overlapped[cell]):
+            self._may_change(state, number, one, does)
         old = state.cells[cell]
         writers = dict(old.writers)
         own = old.content == content and any(member in writers for member in self.tables.warpgroup[number])
         if own and old.read and number not in writers:
             self._refuse("overwrite", state, number, f"{does} after that has been read")
         kept = writers if own and not old.read else {}
-        new = tuple(sorted({**kept, number: state.at[number]}.items()))
-        return self._on(state, number)._replace(cells=_put(state.cells, cell, Standing(content, writers=new)))
+        new, cells = tuple(sorted({**kept, number: state.at[number]}.items())), self._cleared(state, cell)
+        return self._on(state, number)._replace(cells=_put(cells, cell, Standing(content, writers=new)))
 
     # Where agents come together.
 
@@ -309,6 +319,10 @@ class _Orders:
             refuse("unread", f"all agents end before the load of {self.wording.cell(self.cells[copy.cell])} has come")
         for barrier in range(len(self.barriers)):
             self._bytes_add_up(state, barrier)
+        for named, gathered in zip(self.tables.named, state.gathered, strict=True):
+            if gathered.come:
+                text = f"{self.wording.named(named)}, where {gathered.come} of {gathered.threads} threads have come"
+                refuse("threads", f"all agents end with arrivals left at {text}")
         for cell, standing in zip(self.cells, state.cells, strict=True):
             if standing.loaded and not standing.read:
                 refuse("unread", f"nobody reads the last load of {self.wording.cell(cell)}")

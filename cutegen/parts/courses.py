@@ -129,7 +129,7 @@ def _all_done(courses: Mapping[Agent, Course], wording: Wording) -> None:
                 "exit", f"{wording.agent(agent)} ends while a product reads shared memory: it has not drained it", agent
             )
         if last.stores > last.stored:
-            cell = wording.cell(course.stores[last.stored].cells[0])
+            cell = wording.cell(course.stores[last.stored].cells[0][0])
             refuse(
                 "exit", f"{wording.agent(agent)} ends while {cell} is being stored: it has not waited for that", agent
             )

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from cutegen.parts.acts import Bring, Cell, Content, Look, Multiply, Store, Write
+from cutegen.parts.acts import Bring, Cell, Content, Look, Multiply, Run, Store, Write
 from cutegen.parts.clocks import Actor, Event
 from cutegen.parts.courses import Course, Warpgroup, warpgroup_of
 from cutegen.parts.faults import Kind, refuse
@@ -46,29 +46,25 @@ class Standing:
     group: Warpgroup | None = None
     writes: dict[int, Written] = field(default_factory=dict)  # by the column of the agent
     reads: list[Read] = field(default_factory=list)
-    before: Standing | None = None  # while others may still write their part over it
+    before: tuple[Standing, ...] = ()  # while others may still write their part over these
 
 
 class Memory:
-    def __init__(self, wording: Wording) -> None:
-        self.wording = wording
+    def __init__(self, wording: Wording, run: Run) -> None:
+        self.wording, self.overlaps = wording, run.overlaps
         self.cells: dict[Cell, Standing] = defaultdict(Standing)
         self.unfenced: dict[int, list[Written]] = defaultdict(list)
         self.products: dict[Warpgroup, list[list[Read]]] = defaultdict(list)
         self.stores: dict[int, list[list[Read]]] = defaultdict(list)
 
     def bring(self, actor: Actor, act: Bring, phase: Phase) -> None:
-        old, name = self.cells[act.cell], self.wording.cell(act.cell)
-        if old.phase and not old.phase.known_over(actor):
-            self._overwrite(actor, f"loads {name}", f"the load of {old.loader} to it is under way")
-        self._no_reader(actor, old, f"loads {name}")
-        self._seen(actor, old)
-        for written in old.writes.values():
-            if not actor.knows(written.event):
-                self._overwrite(actor, f"loads {name}", f"{written.writer} writes it")
-            if not (written.fenced and actor.knows(written.fenced)):
-                text = f"{actor.name} loads {name}, which {written.writer} wrote and has not fenced for sure"
-                self._refuse("fence", actor, text)
+        name = self.wording.cell(act.cell)
+        for old in self._taken(act.cell):
+            self._replace(actor, old, f"loads {name}")
+            for written in old.writes.values():
+                if not (written.fenced and actor.knows(written.fenced)):
+                    text = f"{actor.name} loads {name}, which {written.writer} wrote and has not fenced for sure"
+                    self._refuse("fence", actor, text)
         self.cells[act.cell] = Standing(act.content, phase, actor.name)
 
     def write(self, actor: Actor, act: Write) -> None:
@@ -78,15 +74,25 @@ class Memory:
         if joins and old.reads:
             does = f"writes its part of {content_text(act.content)} in {self.wording.cell(act.cell)}"
             self._overwrite(actor, does, f"{old.reads[0].reader} reads it", "which may be earlier")
-        before = old.before if joins else old
-        if before:
-            self._replace(actor, before, f"writes {self.wording.cell(act.cell)}")
-        new = old if joins else Standing(act.content, group=group, before=old)
+        before = old.before if joins else self._taken(act.cell)
+        for one in before:
+            self._replace(actor, one, f"writes {self.wording.cell(act.cell)}")
+        new = old if joins else Standing(act.content, group=group, before=before)
         if not joins:
-            old.before = None
+            for one in before:
+                one.before = ()
             self.cells[act.cell] = new
         new.writes[actor.column] = written = Written(actor.name, actor.event)
         self.unfenced[actor.column].append(written)
+
+    def _taken(self, cell: Cell) -> tuple[Standing, ...]:
+        """What stands in a cell, and in those that have memory in common with it, which hold nothing from now on."""
+        others = self.overlaps.get((cell.name, cell.place[0]), ()) if cell.place else ()
+        found = [self.cells[cell]]
+        for other in [*self.cells] if others else ():
+            if other.block == cell.block and (other.name, other.place[0]) in others:
+                found.append(self.cells.pop(other))
+        return tuple(found)
 
     def _replace(self, actor: Actor, old: Standing, does: str) -> None:
         if old.phase and not old.phase.known_over(actor):
@@ -127,8 +133,8 @@ class Memory:
 
     def store(self, actor: Actor, act: Store) -> None:
         reads = []
-        for cell in act.cells:
-            self._ready(actor, cell, None, f"stores {self.wording.cell(cell)}", fenced=True)
+        for cell, content in act.cells:
+            self._ready(actor, cell, content, f"stores {self.wording.cell(cell)}", fenced=True)
             reads.append(Read(f"the store of {actor.name}"))
             self.cells[cell].reads.append(reads[-1])
         self.stores[actor.column].append(reads)
@@ -141,10 +147,9 @@ class Memory:
     def unread(self) -> Iterator[tuple[Cell, Standing]]:
         """Loads that nobody has read."""
         for cell, standing in self.cells.items():
-            while standing.before:
-                standing = standing.before
-            if standing.phase and not standing.reads:
-                yield cell, standing
+            for one in (standing, *standing.before):
+                if one.phase and not one.reads:
+                    yield cell, one
 
     def _ready(self, actor: Actor, cell: Cell, content: Content | None, does: str, *, fenced: bool) -> None:
         standing = self.cells[cell]

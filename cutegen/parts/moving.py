@@ -118,16 +118,18 @@ class Fence(Statement):
 
 @dataclass(frozen=True)
 class Store(Statement):
-    """A copy by a tensor map from `cell` of a buffer to global memory."""
+    """A copy by a tensor map from `cell` of a buffer, which must have the `content`, to global memory."""
 
     template = "store"
     tensor: str
     target: str
     cell: str
+    content: str
 
     def acts(self, at: Acting) -> Iterator[Act]:
         at.in_warps("store")
-        at.ungrouped.append(Cell(at.agent.block, self.tensor, (int(at.value(self.cell)),)))
+        cell = Cell(at.agent.block, self.tensor, (int(at.value(self.cell)),))
+        at.ungrouped.append((cell, tuple(at.value(self.content))))
         return iter(())
 
 

@@ -82,7 +82,7 @@ class _Order:
         self.named: dict[NamedBarrier, Named] = {}
         self.warpgroups = self._warpgroups()
         self.cluster = ClusterBarrier(len(self.actors), self.width)
-        self.memory = Memory(self.wording)
+        self.memory = Memory(self.wording, run)
         self.peers = Peers()
         self.joined: dict[Agent, Meeting] = {}  # where agents wait for others to come
         self.awaited = False  # whether the agent whose turn it is has come where others waited for it
@@ -268,6 +268,10 @@ class _Order:
     def _all_come(self) -> None:
         for barrier in self.barriers.values():
             self._bytes_add_up(barrier)
+        for named in self.named.values():
+            if named.now:
+                come = f"{named.now.come} of {named.now.expected} threads have come"
+                refuse("threads", f"all agents end with arrivals left at {named.name}, where {come}")
         for cell, standing in self.memory.unread():
             text = f"{standing.loader} loads {self.wording.cell(cell)}, which nobody waits for or reads"
             refuse("unread", text)

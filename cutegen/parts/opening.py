@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from cutegen.parts import acts
-from cutegen.parts.acting import Acting
+from cutegen.parts.acting import Acting, Allocated
 from cutegen.parts.acts import Act, Barrier, NamedBarrier
 from cutegen.parts.barriers import place_of
 from cutegen.parts.declared import Barriers, Buffer
@@ -22,8 +22,10 @@ class Allocate(Statement):
 
     def acts(self, at: Acting) -> Iterator[Act]:
         at.together(f"allocate {self.buffer.variable}")
-        for name in self.buffer.cells:
-            at.lengths[name] = int(at.value(self.buffer.copies))
+        one = self.buffer
+        for name in one.cells:
+            length = int(at.value(one.copies))
+            at.allocated[name] = Allocated(length, one.bytes, one.variable, one.within or one.variable)
         return iter(())
 
 
@@ -43,7 +45,8 @@ class AllocateBarriers(Statement):
 
     def acts(self, at: Acting) -> Iterator[Act]:
         at.together(f"allocate {self.barriers.name}")
-        at.lengths[self.barriers.name] = int(at.value(self.barriers.length))
+        name, length = self.barriers.name, int(at.value(self.barriers.length))
+        at.allocated[name] = Allocated(length, self.barriers.bytes, name, name)
         return iter(())
 
 

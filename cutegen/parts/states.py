@@ -92,6 +92,7 @@ class Tables:
         )
         self.named: dict[NamedBarrier, int] = _numbered(a.barrier for a in acts if isinstance(a, Meet))
         self.cells: dict[Cell, int] = _numbered(cell for act in acts for cell in cells_of(act))
+        self.overlapped = [self._overlapped(run, cell) for cell in self.cells]
         self.contents: dict[Content, int] = _numbered(a.content for a in acts if isinstance(a, Bring | Write))
         # Of each barrier the arrivals that it is initialised with, by which agent, and which act of that does it
         self.made = {
@@ -109,6 +110,15 @@ class Tables:
         self.warpgroup = [warpgroups[warpgroup_of(agent)] for agent in self.agents]
         self.product_cells = [[self._numbers(product) for product in course.products] for course in self.courses]
         self.store_cells = [[self._numbers(store) for store in course.stores] for course in self.courses]
+
+    def _overlapped(self, run: Run, cell: Cell) -> list[int]:
+        """The cells that have memory in common with one."""
+        others = run.overlaps.get((cell.name, cell.place[0]), ()) if cell.place else ()
+        return [
+            number
+            for other, number in self.cells.items()
+            if other.block == cell.block and other.place and (other.name, other.place[0]) in others
+        ]
 
     def _numbers(self, act: Act) -> frozenset[int]:
         return frozenset(self.cells[cell] for cell in cells_of(act))
@@ -150,10 +160,8 @@ def cells_of(act: Act) -> list[Cell]:
     match act:
         case Bring(cell=cell) | Write(cell=cell):
             return [cell]
-        case Multiply(cells=pairs) | Look(cells=pairs):
+        case Multiply(cells=pairs) | Look(cells=pairs) | Store(cells=pairs):
             return [cell for cell, _ in pairs]
-        case Store(cells=cells):
-            return list(cells)
     return []
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import permutations
 from typing import Any
 
-from cutegen.parts.acting import Acting, Geometry
+from cutegen.parts.acting import Acting, Allocated, Geometry
 from cutegen.parts.acts import Act, Agent, Arrive, Bring, Initialise, Look, Meet, Multiply, Run, Store, Wait, Write
 from cutegen.parts.faults import refuse
 from cutegen.parts.statements import Body, body_acts
@@ -26,6 +27,7 @@ def traced(
     values of what the statements take as given, of each block by its rank.
     """
     acts: dict[Agent, list[Act]] = {}
+    allocated: dict[str, Allocated] = {}
     block_threads = sum(map(len, agents.values()))
     for rank in range(geometry.size):
         for (role, group, part), threads in agents.items():
@@ -34,17 +36,29 @@ def traced(
             acts[agent] = []
             try:
                 for act in body_acts(body, at):
-                    _check_inside(act, at.lengths, agent, len(acts[agent]))
+                    _check_inside(act, at.allocated, agent, len(acts[agent]))
                     acts[agent].append(act)
             except (NameError, ValueError) as error:
                 refuse("text", f"{role} {group} of block {rank}: {error}", agent)
+            allocated |= at.allocated
             if at.ungrouped:
                 who = f"{role} {group} of block {rank}"
-                refuse("group", f"{who} stores {at.ungrouped[0].name} in no group: nobody can wait for it", agent)
-    return Run(acts)
+                refuse("group", f"{who} stores {at.ungrouped[0][0].name} in no group: nobody can wait for it", agent)
+    return Run(acts, _overlaps(allocated))
 
 
-def _check_inside(act: Act, lengths: Mapping[str, int], agent: Agent, number: int) -> None:
+def _overlaps(allocated: Mapping[str, Allocated]) -> dict[tuple[str, int], set[tuple[str, int]]]:
+    """The cells of other buffers that each one has memory in common with, where there are any."""
+    found: dict[tuple[str, int], set[tuple[str, int]]] = {}
+    for (name, one), (other_name, other) in permutations(allocated.items(), 2):
+        for number in range(one.length):
+            others = {(other_name, place) for place in one.overlaps(number, other)}
+            if others:
+                found[name, number] = found.get((name, number), set()) | others
+    return found
+
+
+def _check_inside(act: Act, allocated: Mapping[str, Allocated], agent: Agent, number: int) -> None:
     """Refuses a barrier or a cell that has not been allocated or is beyond the end of its array, and a named barrier
     that there is not.
     """
@@ -54,17 +68,15 @@ def _check_inside(act: Act, lengths: Mapping[str, int], agent: Agent, number: in
             places = [(act.barrier.name, act.barrier.index)]
         case Bring():
             places = [(act.barrier.name, act.barrier.index), (act.cell.name, act.cell.place[0])]
-        case Multiply() | Look():
+        case Multiply() | Look() | Store():
             places = [(cell.name, cell.place[0]) for cell, _ in act.cells]
-        case Store():
-            places = [(cell.name, cell.place[0]) for cell in act.cells]
         case Write():
             places = [(act.cell.name, act.cell.place[0])]
         case Meet() if not 0 <= act.barrier.number < _NAMED_BARRIERS:
             text = f"{agent.role} {agent.group} comes to named barrier {act.barrier.number} of {_NAMED_BARRIERS}"
             refuse("outside", text, agent, number)
     for name, index in places:
-        if not 0 <= index < lengths.get(name, 0):
-            there = f"there are {lengths[name]}" if name in lengths else "none has been allocated"
+        if not 0 <= index < (allocated[name].length if name in allocated else 0):
+            there = f"there are {allocated[name].length}" if name in allocated else "none has been allocated"
             text = f"{agent.role} {agent.group} uses {name} {index}, and {there}"
             refuse("outside", text, agent, number)

@@ -110,7 +110,7 @@ def _producer(plan: Plan, block: int) -> Iterator[Act]:
 
 
 def _consumer(plan: Plan, agent: Agent) -> Iterator[Act]:
-    if plan.in_turn and agent.group == 1:
+    if plan.in_turn and agent.group == 1 and plan.tiles:
         yield _turn(plan, agent, 0, waits=False)
     stored = 0
     for tile in range(plan.tiles):
@@ -146,7 +146,7 @@ def _products(plan: Plan, agent: Agent, tile: int) -> Iterator[Act]:
         before = stage if late else None
         if not late:
             yield from _release(plan, agent, stage)
-    if plan.in_turn:
+    if plan.in_turn and tile + 1 < plan.tiles:
         yield _turn(plan, agent, 1 - agent.group, waits=False)
     yield Drain(0)
     if before is not None:
@@ -170,7 +170,7 @@ def _piece(plan: Plan, agent: Agent, buffer: int, content: tuple[int, int]) -> I
     yield Fence()
     yield meet
     if agent.part == 0:
-        yield Store((cell,))
+        yield Store(((cell, content),))
 
 
 def changed(run: Run, change: Change) -> Run:

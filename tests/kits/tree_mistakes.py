@@ -95,6 +95,8 @@ def _wrong(one: Statement) -> Iterator[tuple[str, tuple[Statement, ...]]]:
             yield "waits not" if one.waits else "waits", (replace(one, waits=not one.waits),)
         case opening.Allocate(buffer):
             yield "a copy less", (replace(one, buffer=replace(buffer, copies=f"({buffer.copies}) - 1")),)
+            if buffer.variable != "sA":
+                yield "in the place of A", (opening.Overlay(replace(buffer, within="sA")),)
         case opening.AllocateBarriers(array):
             yield "one less", (replace(one, barriers=replace(array, length=f"({array.length}) - 1")),)
         case opening.Initialise(array):
@@ -111,6 +113,8 @@ def _wrong(one: Statement) -> Iterator[tuple[str, tuple[Statement, ...]]]:
             yield "one group less", (replace(one, but=one.but + 1),)
         case moving.Stored():
             yield "one group less", (replace(one, but=f"{one.but} + 1"),)
+        case moving.Store():
+            yield "of another buffer", (replace(one, cell=f"{one.cell} ^ 1"),)
         case moving.Load():
             yield "to another cell", (replace(one, cell="0"),)
             yield "of fewer bytes", (replace(one, bytes=one.bytes - 16),)

@@ -308,7 +308,7 @@ def stores() -> Iterator[Mistake]:
         STORES,
         without(Meet, meets(3, 0)),
         "early",
-        "overwrite fence early",
+        "overwrite fence early content",
     )
     yield Mistake(
         "no barrier before a buffer is stored", STORES, without(Meet, meets(3, 1)), "early", "overwrite fence"

@@ -85,8 +85,12 @@ CASES: dict[str, tuple[Run, str] | tuple[Run, str, str]] = {
     "multiplied after a fence": (run(products(Drain(0), before=(Fence(),))), "right"),
     "multiplied without a fence": (run(products(Drain(0))), "fence"),
     "not drained": (run(products(before=(Fence(),))), "exit"),
-    "a loaded cell is stored": (run((*LOAD, Wait(BAR, 0), Store((X,)), Stored(0))), "right"),
-    "a cell is stored while it is loaded": (run((*LOAD, Store((X,)), Stored(0))), "early"),
+    "a loaded cell is stored": (run((*LOAD, Wait(BAR, 0), Store(((X, None),)), Stored(0))), "right"),
+    "a cell is stored that holds something else": (
+        run((*LOAD, Wait(BAR, 0), Store(((X, TWO),)), Stored(0))),
+        "content",
+    ),
+    "a cell is stored while it is loaded": (run((*LOAD, Store(((X, None),)), Stored(0))), "early"),
     "registers after the drain": (run(products(Drain(0), Use(("r",)), before=(Fence(),))), "right"),
     "other registers before it": (run(products(Use(("s",)), Drain(0), before=(Fence(),))), "right"),
     "registers before the drain": (run(products(Use(("r",)), Drain(0), before=(Fence(),))), "registers"),
@@ -137,6 +141,7 @@ CASES: dict[str, tuple[Run, str] | tuple[Run, str, str]] = {
     "two after two": (run((TOGETHER, TOGETHER), (TOGETHER, TOGETHER)), "right"),
     "three by twos": (run((TOGETHER,), (TOGETHER, TOGETHER), (TOGETHER,)), "threads", "deadlock"),
     "for other numbers of threads": (run((TOGETHER,), (Meet(NamedBarrier(0, 1), 3, 1, waits=False),)), "threads"),
+    "an arrival that nobody waits for": (run((Meet(NamedBarrier(0, 1), 2, 1, waits=False),)), "threads"),
     "too many threads": (run(*[(Meet(NamedBarrier(0, 1), 3, 2, waits=False),)] * 2), "threads"),
     # Another block's memory is used while it stays.
     "a peer is read": (run((Look(((PEER, ONE),)), *ENDS), (), blocks=(0, 1)), "early"),

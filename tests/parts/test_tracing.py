@@ -15,7 +15,7 @@ from cutegen.parts.barriers import ClusterArrive, ClusterWait, Expect, Meet, Wai
 from cutegen.parts.declared import Barriers, Buffer
 from cutegen.parts.faults import Unproved
 from cutegen.parts.moving import CommitStores, Drain, Fence, Load, Look, Store, Stored, Use, Write
-from cutegen.parts.opening import Allocate, AllocateBarriers, FenceInitialised, Initialise, SyncThreads
+from cutegen.parts.opening import Allocate, AllocateBarriers, FenceInitialised, Initialise, Overlay, SyncThreads
 from cutegen.parts.statements import Body, Elected, For, If, Let, Statement
 from cutegen.parts.tracing import traced
 
@@ -91,10 +91,10 @@ def test_a_load_for_several_blocks_comes_to_each() -> None:
 
 
 def test_a_store_that_is_in_no_group_is_refused() -> None:
-    (found,) = done(Store("C", "", "1"), Store("C", "", "2"), CommitStores())
-    assert found == acts.Store((Cell(0, "C", (1,)), Cell(0, "C", (2,))))
+    (found,) = done(Store("C", "", "1", "(7,)"), Store("C", "", "2", "(8,)"), CommitStores())
+    assert found == acts.Store(((Cell(0, "C", (1,)), (7,)), (Cell(0, "C", (2,)), (8,))))
     with pytest.raises(Unproved) as raised:
-        done(Store("C", "", "1"))
+        done(Store("C", "", "1", "(7,)"))
     assert raised.value.fault.kind == "group"
 
 
@@ -170,6 +170,35 @@ def test_a_relaxed_arrival_tells_of_barriers_alone() -> None:
                 one_order.prove(found)
         else:
             one_order.prove(found)
+
+
+ABOVE = Overlay(replace(buffer("D", "1"), bytes=128, within="sA"))
+LOADED = (
+    *(MADE, SyncThreads(), Elected((Expect("bar", "0", "64"),)), Load("A", "", "", "bar", "0", "A", "1", 64, "(1,)")),
+)
+SEEN, WROTE = (Wait("bar", "0", "0"), Look(("A",), "(1, 0)", "(1,)")), Write(("D",), "(0,)", "(2,)")
+OVERLAYS: dict[str, tuple[Body, str]] = {
+    "read, then written over": ((ABOVE, *LOADED, *SEEN, WROTE), ""),
+    "written over before it is read": ((ABOVE, *LOADED, SEEN[0], WROTE, SEEN[1]), "unread"),
+    "written over while it comes": ((ABOVE, *LOADED, WROTE, *SEEN), "overwrite"),
+    "read again": ((ABOVE, *LOADED, *SEEN, WROTE, SEEN[1]), "early"),
+    "in memory of its own": ((Allocate(ABOVE.buffer), *LOADED, WROTE, *SEEN), ""),
+    "loaded over what was fenced": ((ABOVE, WROTE, Fence(), *LOADED, *SEEN), ""),
+    "loaded over what was not fenced": ((ABOVE, WROTE, *LOADED, *SEEN), "fence"),
+}
+
+
+@pytest.mark.parametrize("prove", [one_order.prove, all_orders.prove])
+@pytest.mark.parametrize("name", OVERLAYS)
+def test_a_cell_in_the_place_of_others_ends_what_they_hold(name: str, prove: Callable[[Run], object]) -> None:
+    body, kind = OVERLAYS[name]
+    body = tuple(Allocate(replace(one.buffer, within="")) if type(one) is Allocate else one for one in body)
+    if not kind:
+        prove(run(*body))
+        return
+    with pytest.raises(Unproved) as raised:
+        prove(run(*body))
+    assert raised.value.fault.kind == kind
 
 
 def test_a_meeting_of_the_block_is_of_all_its_threads() -> None:

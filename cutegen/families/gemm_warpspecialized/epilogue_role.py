@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cutegen.families.gemm_warpspecialized.block_text import shares
 from cutegen.families.gemm_warpspecialized.product import WARPGROUP
-from cutegen.families.gemm_warpspecialized.role import BOTH, FOLDER, PARTS, PIECE, STORES, Role
+from cutegen.families.gemm_warpspecialized.role import BOTH, FOLDER, PIECE, STORES, Role
 from cutegen.parts.barriers import Arrive, ClusterWait, Expect, Meet, Wait
 from cutegen.parts.moving import CommitStores, Fence, Look, Send, Store, Stored, Use, Write
 from cutegen.parts.statements import Body, Code, For, If, Included, Let, Note, Region, Statement
@@ -26,10 +26,17 @@ class Storing(Role):
         meet = (Note("Their barriers are there"), ClusterWait()) if plan.meets_late else ()
         send = (
             Let("place", "share - cutlass.Int32(share > other)"),
-            Send("sums", "(place, group)", f"{plan.sent_of_thread}", "(tile, place)", "sent", text["to"]),
+            Send(
+                "sums",
+                "(place + group * (CLUSTER_K - 1),)",
+                f"{plan.sent_of_thread}",
+                "(tile, place)",
+                "sent",
+                text["to"],
+            ),
         )
         sent = For("other", "cutlass.range_constexpr(CLUSTER_K)", (Use(), If("other != share", send)))
-        look = Look(("sums",), "(place, group, PART)", "(tile, place)")
+        look = Look(("sums",), "(place + group * (CLUSTER_K - 1), PART)", "(tile, place)")
         added = For("place", "cutlass.range_constexpr(CLUSTER_K - 1)", (look,))
         done = (
             Code("cute.arch.sync_warp()"),
@@ -85,7 +92,7 @@ class Storing(Role):
             Meet(self.own_barrier, WARPGROUP),
         )
         reads = (Look(self.stems, "(slot, 0)", PIECE),) if plan.sources else ()
-        computed = (Use(), *reads, Write(names, "(buffer,)", PIECE), *self.overwritten())
+        computed = (Use(), *reads, Write(names, "(buffer,)", PIECE))
         store = (
             Note("What all have written is seen by the unit that stores it"),
             Fence(),
@@ -108,13 +115,6 @@ class Storing(Role):
             *self.next_turn(),
         )
 
-    def overwritten(self) -> Body:
-        """Where buffers of the output lie in what other blocks sent: that must have been added by all threads."""
-        if not self.plan.shares_buffers:
-            return ()
-        parts = (Write(("sums",), f"(place, group, {part})", "(tile, place, piece)") for part in range(PARTS))
-        return (For("place", "cutlass.range_constexpr(CLUSTER_K - 1)", tuple(parts)),)
-
     def brought(self) -> Body:
         """The wait for what the epilogue reads of a piece."""
         plan = self.plan
@@ -130,7 +130,7 @@ class Storing(Role):
 
     def stores(self, names: tuple[str, ...]) -> Body:
         matrix = ", l_tile" if self.plan.batch else ""
-        stores = (Store(name, f"to_g{name}[None, row, column{matrix}]", "buffer") for name in names)
+        stores = (Store(name, f"to_g{name}[None, row, column{matrix}]", "buffer", PIECE) for name in names)
         return (*stores, CommitStores())
 
     def next_turn(self) -> Body:

@@ -12,7 +12,6 @@ from cutegen.parts.statements import Body, Code, For, If, Let
 
 FOLDER = "gemm_warpspecialized"
 PIECE = "(tile, piece)"  # what a buffer of the epilogue holds
-PARTS = 2  # of a warpgroup, that act together: the warp that stores, and the other three
 # Named barriers: 0 is `sync_threads`; from these numbers on each warpgroup has one
 MULTIPLIES, STORES_OWN, STORES = 1, 3, 5
 BOTH = 2 * WARPGROUP  # threads of two warpgroups that take turns

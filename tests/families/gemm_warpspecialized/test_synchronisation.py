@@ -79,6 +79,7 @@ ONE_TILE = {
     ("Stored", "one group less", "BUFFERS - 1"): "there are as many buffers as pieces",
     ("Let", "left out", "rotation"): "there is one tile",
     ("Overlay", "a copy less", "sC"): "there are more buffers than pieces",
+    ("Overlay", "in the place of A", "sC"): "all warps have multiplied A by then",
 }
 
 
