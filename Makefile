@@ -14,7 +14,7 @@ LISTS := $(patsubst %,specs/%.yaml,add_bias_gelu_bf16 add_rms_norm_bwd bmm_bf16 
 # Where this is set, every one of the tests' processes would compile the package anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test style types current verified sweep docs pages pictures bench-render receipts-table clean
+.PHONY: demo test style types current verified sweep docs links pages pictures bench-render receipts-table clean
 .DELETE_ON_ERROR:
 
 demo: $(STAMP)
@@ -26,7 +26,7 @@ demo: $(STAMP)
 # mypy keeps one processor busy for most of a minute. Meanwhile the other one runs the checks that need no kernel, and
 # starts to verify.
 test: $(STAMP)
-	$(MAKE) -j 2 types style docs current verified
+	$(MAKE) -j 2 types style links current verified
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 style: $(STAMP)
@@ -50,6 +50,10 @@ sweep: $(STAMP)
 # Fails on a link or an anchor that leads nowhere, and on a page that nothing leads to. With --quiet it would not.
 docs: $(STAMP)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+# The same without the index of the search and the colours of code, which take most of the time and tell nothing of links.
+links: $(STAMP)
+	NO_MKDOCS_2_WARNING=1 CUTEGEN_DOCS_IN_FULL=false $(BIN)/mkdocs build --strict --site-dir build/site
 
 # The pages, and parts of pages, that are made and committed; the tests hold them current.
 pages: $(STAMP)

@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -131,11 +132,35 @@ def test_on_the_site_links_to_files_lead_to_their_pages() -> None:
     assert links.to_site("[c](../../cutegen/lint/pages/CG121.md)", "lint/index.md", made) == "[c](CG121.md)"
 
 
+def site_settings() -> dict[str, Any]:
+    from mkdocs.utils.yaml import yaml_load
+
+    found: dict[str, Any] = yaml_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
+    return found
+
+
+def test_make_test_leaves_out_the_search_and_colours_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The two recipes are as strict, and the settings differ in nothing that a link or an anchor depends on."""
+    pytest.importorskip("mkdocs")
+    recipes = re.findall(r"^(?:docs|links):.*\n\t(.*)$", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    assert len(recipes) == 2 and all("mkdocs build --strict" in recipe for recipe in recipes)
+    variable = re.search(r"(\w+)=false", recipes[1])
+    assert variable is not None
+    full = site_settings()
+    monkeypatch.setenv(variable[1], "false")
+    less = site_settings()
+    assert (full["plugins"], less["plugins"]) == ([{"search": {"enabled": True}}], [{"search": {"enabled": False}}])
+    pairs = zip(full["markdown_extensions"], less["markdown_extensions"], strict=True)
+    (old, new), *others = [pair for pair in pairs if pair[0] != pair[1]]
+    assert not others and (old["pymdownx.highlight"] | {"use_pygments": False}) == new["pymdownx.highlight"]
+    assert {key for key in full if full[key] != less[key]} == {"plugins", "markdown_extensions"}
+
+
 @pytest.mark.parametrize("broken", ["[a](nowhere.md)", "[a](tutorial.md#nowhere)", "![a](pictures/nowhere.svg)", None])
 def test_a_broken_link_ends_the_build(tmp_path: Path, broken: str | None) -> None:
     """The settings of this site, on two pages of another."""
     pytest.importorskip("mkdocs")
-    settings = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
+    settings = site_settings()
     kept = {name: settings[name] for name in ("strict", "validation", "use_directory_urls")}
     own = {"site_name": "other", "nav": ["index.md", "tutorial.md"], "plugins": [], "theme": "mkdocs"}
     (tmp_path / "mkdocs.yml").write_text(yaml.safe_dump(kept | own))
