@@ -13,7 +13,7 @@ import pytest
 import yaml
 from hypothesis import given, settings
 from planning_specs import VALID
-from specs_kit import ROOT, modules_of_specs
+from specs_kit import ROOT, kernels_of_specs, modules_of_specs
 from sweep_kit import sampled
 
 from cutegen.codegen import Module, Region, generate, printing
@@ -23,7 +23,7 @@ from cutegen.language.diagnostics import SpecError
 from cutegen.language.reader import read_specs
 from cutegen.language.writer import write_spec
 
-MODULES = modules_of_specs()
+KERNELS = kernels_of_specs()
 FUNCTIONS = (
     "vectors", "slices", "n_first", "copy_tile", "predicates", "launch", "reference", "make_inputs", "expected"
 )  # fmt: skip
@@ -73,9 +73,9 @@ def assert_sound(module: Module) -> None:
     assert not unmapped(module)
 
 
-@pytest.mark.parametrize("kernel", MODULES)
+@pytest.mark.parametrize("kernel", KERNELS)
 def test_every_line_of_a_kernel_comes_from_a_key(kernel: str) -> None:
-    assert_sound(MODULES[kernel])
+    assert_sound(modules_of_specs()[kernel])
 
 
 @pytest.mark.parametrize("mask", ["mask", "none"])
@@ -104,9 +104,9 @@ def test_every_line_of_any_kernel_comes_from_a_key(text: str) -> None:
         assert_sound(generate(text, "specs/trial.yaml").modules[0])
 
 
-@pytest.mark.parametrize("kernel", MODULES)
+@pytest.mark.parametrize("kernel", KERNELS)
 def test_the_innermost_region_wins(kernel: str) -> None:
-    module = MODULES[kernel]
+    module = modules_of_specs()[kernel]
     for line in range(1, module.text.count("\n") + 1):
         around = [r for r in module.regions if r.first_line <= line <= r.last_line]
         smallest = min(around, key=lambda r: (r.last_line - r.first_line, -module.regions.index(r)), default=None)
@@ -123,16 +123,16 @@ def test_marks_leave_no_trace(monkeypatch: pytest.MonkeyPatch) -> None:
     try:
         for file in sorted((ROOT / "specs").glob("*.yaml")):
             for module in generate(file.read_text(encoding="utf-8"), f"specs/{file.name}").modules:
-                assert module.text == MODULES[module.spec.kernel].text
+                assert module.text == modules_of_specs()[module.spec.kernel].text
                 assert module.regions == ()
     finally:
         environment_module.environment.cache_clear()
 
 
-@pytest.mark.parametrize("kernel", MODULES)
+@pytest.mark.parametrize("kernel", KERNELS)
 def test_the_lines_of_the_header_count(kernel: str) -> None:
     """A constant's region is named as the constant, and is where it is assigned."""
-    module = MODULES[kernel]
+    module = modules_of_specs()[kernel]
     lines = module.text.split("\n")
     constants = [r for r in module.regions if r.name.isupper() and r.first_line == r.last_line]
     # Those of cases have numbers
@@ -150,7 +150,7 @@ def test_characters_that_only_look_like_line_ends_do_not_count(odd: str) -> None
     odd_summary = f'summary: "four\\u{ord(odd):04x}128-bit accesses a thread"'
     changed = generate(text.replace(SUMMARY, odd_summary), "specs/copy_tv.yaml").modules[0]
     assert odd not in changed.text
-    assert changed.regions == MODULES["copy_tv"].regions
+    assert changed.regions == modules_of_specs()["copy_tv"].regions
 
 
 def test_separate() -> None:
@@ -553,12 +553,12 @@ def test_every_claim_is_put_to_the_test() -> None:
     for text, field, value, _ in CHANGES:
         module, other = module_of(text), changed(text, field, value)
         own |= {key for key in touched(module, other) | touched(other, module) if related(key, field)}
-    names = {n for m in MODULES.values() for n in (*m.spec.modes, *(t.name for t in m.spec.tensors))}
+    names = {n for m in modules_of_specs().values() for n in (*m.spec.modes, *(t.name for t in m.spec.tensors))}
 
     def pattern(key: str) -> str:
         of_all_cases = (part for part in key.split(".") if not part.isdigit())
         return ".".join("*" if part in names else part for part in of_all_cases)
 
     tested = [pattern(key) for key in own]
-    claims = {pattern(r.key) for m in MODULES.values() for r in m.regions}
+    claims = {pattern(r.key) for m in modules_of_specs().values() for r in m.regions}
     assert not [c for c in claims if not any(t == c or t.startswith(f"{c}.") for t in tested)]

@@ -12,9 +12,8 @@ from pathlib import Path
 import pytest
 import torch
 from calls_kit import call
-from specs_kit import modules_of_specs
+from specs_kit import kernels_of_specs, modules_of_specs
 
-from cutegen.codegen import Module
 from cutegen.emulator import Report, install, on_device
 from cutegen.verification import gpu_missing
 from cutegen.verification.cases import derive_cases
@@ -31,8 +30,9 @@ def inexact(reports: Iterable[Report]) -> list[str]:
     return sorted({name for report in reports for name in (*report.approximate, *report.contractible)})
 
 
-@pytest.mark.parametrize("module", modules_of_specs().values(), ids=lambda module: module.spec.kernel)
-def test_same_bits(module: Module, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kernel", kernels_of_specs())
+def test_same_bits(kernel: str, tmp_path: Path) -> None:
+    module = modules_of_specs()[kernel]
     spec, plan = module.spec, module.plan
     path = tmp_path / module.name
     path.write_text(module.text)
