@@ -5,8 +5,6 @@
 - The public function, named as the kernel: takes the tensors that are read and the scalars by place, each in the spec's
   order, and the other outputs by name. It returns the outputs, in the order of the spec's tensors.
 - `reference`: the same call in torch, which changes no argument.
-- `expected`: the same call; for each output its value in float64, of i64 in int64, and how far rounding may take a
-  right kernel from it.
 - `make_inputs(**sizes)`: random arguments by place; `device` and `seed` may be given too.
 - `make_outputs(**sizes)`: outputs by name, with random values; `device` and `seed` may be given too.
 - `TENSORS`, `INPUTS` and `OUTPUTS`: the names of all tensors, of those that are taken by place, and of the results.
@@ -36,7 +34,7 @@ if TYPE_CHECKING:
     from cutegen.language.model import KernelSpec
 
 _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-OFFERED = ("compile_for", "expected", "make_inputs", "make_outputs", "reference")
+OFFERED = ("compile_for", "make_inputs", "make_outputs", "reference")
 
 
 def missing(module: ModuleType, kernel: str) -> list[str]:

@@ -72,7 +72,6 @@ def host_context(plan: Plan, parts: KernelParts, *, compiles: bool = True) -> di
         "workspaces": parts.workspaces,
         "workspaces_template": f"{family_of(spec).name}/{parts.workspaces.template}" if parts.workspaces else "",
         "scalars": spec.scalars,
-        "exact_outputs": any(t.dtype in (Dtype.i64, Dtype.u32) or t.dtype.is_f8 for t in spec.outputs),
         **_results(plan),
         **_inputs(spec),
     }

@@ -8,11 +8,11 @@ from typing import Any
 
 from cutegen.codegen.asked import family_of
 from cutegen.codegen.environment import environment
-from cutegen.codegen.expected import expected_context
 from cutegen.codegen.formatting import documentation, python_tuple
 from cutegen.codegen.host import host_context
 from cutegen.codegen.parts import KernelParts
 from cutegen.codegen.regions import Region, separate, shifted
+from cutegen.codegen.tolerances import tolerance_context
 from cutegen.codegen.torch_op import op_context
 from cutegen.language.model import LANGUAGE, KernelSpec
 from cutegen.language.writer import write_spec
@@ -34,7 +34,7 @@ def render(plan: Plan, spec_path: str) -> tuple[str, tuple[Region, ...]]:
     spec = plan.spec
     parts = family_of(spec).kernel_parts(plan)
     context = (
-        _module(plan, parts) | host_context(plan, parts) | expected_context(plan) | op_context(spec, plan.gradients)
+        _module(plan, parts) | host_context(plan, parts) | tolerance_context(plan) | op_context(spec, plan.gradients)
     )
     taken = sorted(set(context) & set(parts.context))
     if taken:

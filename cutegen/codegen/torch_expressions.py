@@ -141,11 +141,11 @@ def takes_numbers(node: Call) -> frozenset[int]:
     return frozenset(rest) if numbers and (clamps or node.function in _NUMBERS) else frozenset()
 
 
-def torch_call(node: Call, texts: Sequence[str], dtype: Dtype | None = None) -> str | None:
+def torch_call(node: Call, texts: Sequence[str], dtype: Dtype) -> str | None:
     """The call of torch's function for one that is defined by others, of arguments that are printed as `texts`.
 
-    They are of the type `dtype`; None stands for f64. Those in `takes_numbers` are numbers. None where torch's function
-    takes no such arguments.
+    They are of the type `dtype`. Those in `takes_numbers` are numbers. None where torch's function takes no such
+    arguments.
     """
     name = node.function
     if name in PARTS or (name in _NUMBERS and not takes_numbers(node)):
@@ -155,7 +155,7 @@ def torch_call(node: Call, texts: Sequence[str], dtype: Dtype | None = None) -> 
     return own_call(f"torch.{'nn.functional.' * (name in _FUNCTIONAL)}{name}", texts, dtype)
 
 
-def own_call(function: str, texts: Sequence[str], dtype: Dtype | None) -> str:
+def own_call(function: str, texts: Sequence[str], dtype: Dtype) -> str:
     """The call of a function of torch on what is of a type; in f64 where torch's own is wrong in f32.
 
     On a CPU `sinh` and `cosh` overflow from half of the largest number on, and `fmod` is NaN where the quotient

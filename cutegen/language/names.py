@@ -15,12 +15,11 @@ MAX_NAME = 32
 # them from rendered modules.
 _USED = (
     "Callable", "DIVISIBLE", "INPUTS", "Iterator", "LARGEST", "MOST_TILES", "OUTPUTS", "SIZES",
-    "CLUSTER", "SLICE", "STAGES", "STATIC", "SWIZZLE", "Sequence", "TARGETS", "TENSORS", "THREADS", "TILER", "Timer",
-    "VALUES", "VECTOR", "annotations", "argparse", "args", "arguments", "compile_for", "copy_tile", "cpasync", "cuda",
-    "cuda_dialect", "cute", "cutegen", "cutlass", "expected", "failure", "itertools", "launch", "main",
-    "make_fake_stream", "make_fake_tensor", "make_inputs", "make_outputs", "math", "n_first", "numbers", "operator",
-    "predicates",
-    "reference", "slices", "sys", "threading", "torch", "tvm_ffi", "vectors",
+    "CLUSTER", "SLICE", "STAGES", "STATIC", "SWIZZLE", "Sequence", "TARGETS", "TENSORS", "THREADS", "TIES", "TILER",
+    "TOLERANCES", "Timer", "VALUES", "VECTOR", "annotations", "argparse", "args", "arguments", "compile_for",
+    "copy_tile", "cpasync", "cuda", "cuda_dialect", "cute", "cutegen", "cutlass", "failure", "itertools", "launch",
+    "main", "make_fake_stream", "make_fake_tensor", "make_inputs", "make_outputs", "math", "n_first", "numbers",
+    "operator", "predicates", "reference", "slices", "sys", "threading", "torch", "tvm_ffi", "vectors",
     # Builtins that the module calls, or might.
     "Exception", "RuntimeError", "TypeError", "ValueError", "abs", "all", "any", "bool", "dict",
     "divmod", "enumerate", "float", "getattr", "hex", "int", "isinstance", "len", "list", "max", "min", "next",
@@ -57,8 +56,8 @@ MODULES = frozenset(_MODULES.split())
 
 # Variables of the module's `main`, which calls the kernel by its name.
 _BESIDE_THE_CALL = (
-    "bench", "bound", "inputs", "mode", "moved", "name", "operations", "outputs", "parser", "right", "seconds", "size",
-    "sizes", "tensors", "timer", "updated", "value", "wanted", "x",
+    "bench", "inputs", "mode", "moved", "name", "operations", "outputs", "parser", "right", "seconds", "size", "sizes",
+    "tensors", "timer", "updated", "wanted", "x",
 )  # fmt: skip
 
 # What a kernel cannot be named.

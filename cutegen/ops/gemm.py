@@ -23,7 +23,6 @@ from cutegen.planning.batches import BATCHED, batch_of
 from cutegen.planning.work import Work
 
 if TYPE_CHECKING:
-    from cutegen.codegen.expectation import Expected
     from cutegen.codegen.reference import Reference
     from cutegen.peers.peer import Peer
     from cutegen.planning.plan import Plan
@@ -225,14 +224,6 @@ targets: [sm_80, sm_90a]            # each has its fastest atom: `cutegen explai
             return f"torch._scaled_mm({a}, {b}.T, {_ONE}, {_ONE}, out_dtype=torch.{dtype.torch}, use_fast_accum=True)"
         text = f"{a} @ {b}.{'mT' if batched else 'T'}"
         return f"({text}){to}" if not widened and any(t.dtype is not dtype for t in factors) else text
-
-    def expected(self, plan: Plan) -> Expected:
-        from cutegen.ops.expected import expected_of
-        from cutegen.ops.reference import meant
-
-        spec = plan.spec
-        multiplied = {node.b: (spec.tensor(node.a), spec.tensor(node.b)) for node in spec.compute.products}
-        return expected_of(spec, meant(spec), multiplied=multiplied)
 
     def product_modes(self, spec: KernelSpec) -> tuple[str, ...]:
         product = spec.compute.matmul

@@ -14,7 +14,6 @@ from cutegen.planning.work import Work
 if TYPE_CHECKING:
     import torch
 
-    from cutegen.codegen.expectation import Expected
     from cutegen.codegen.reference import Reference
     from cutegen.expressions.tree import Compute, Place
     from cutegen.language.context import Context
@@ -72,13 +71,6 @@ class Op(ABC):
     def eager(self, plan: Plan) -> Reference:
         """The same as eager code has it, which is measured beside the kernel: it may round more often."""
         return self.reference(plan)
-
-    def expected(self, plan: Plan) -> Expected:
-        """The text of a torch function that says what a right kernel gives, and how far rounding may take it."""
-        from cutegen.ops.expected import expected_of
-        from cutegen.ops.reference import meant
-
-        return expected_of(plan.spec, meant(plan.spec))
 
     # --------------------------------------------------------------------------------------------------- reference
 

@@ -17,7 +17,6 @@ from cutegen.ops.op import Op
 if TYPE_CHECKING:
     import torch
 
-    from cutegen.codegen.expectation import Expected
     from cutegen.codegen.reference import Reference
     from cutegen.peers.peer import Peer
     from cutegen.planning.plan import Plan
@@ -88,15 +87,6 @@ targets: [sm_80, sm_90a]
         from cutegen.ops.probe_reference import reference_of_probe
 
         return reference_of_probe(plan.spec, plan.statements[0])
-
-    def expected(self, plan: Plan) -> Expected:
-        from cutegen.ops.expected import expected_of
-        from cutegen.ops.probe_reference import gather_of_probe, source_of_probe
-        from cutegen.ops.reference import meant
-
-        (statement,) = plan.statements
-        gathered = (source_of_probe(statement), gather_of_probe(plan.spec, statement))
-        return expected_of(plan.spec, meant(plan.spec), gathered=gathered)
 
     def contracted(self, spec: KernelSpec) -> tuple[str, ...]:
         """The modes that are computed away: none, as every mode of A is gathered from."""

@@ -1,7 +1,6 @@
 """The independent reference: a spec's statements evaluated in float64 with a running bound on the kernel's error.
 
-It works on the typed statements of `expressions.annotate`, never on anything that codegen printed. What a module prints
-to judge itself by, `expected`, has the same formulas from `ops.expected` and `codegen.expected`.
+It works on the typed statements of `expressions.annotate`, never on anything that codegen printed.
 """
 
 from __future__ import annotations

@@ -315,7 +315,7 @@ class EmulatorExecutor:
 
         from cutegen.emulator import on_device
 
-        make_inputs, make_outputs, expected = module.make_inputs, module.make_outputs, module.expected
+        make_inputs, make_outputs, reference = module.make_inputs, module.make_outputs, module.reference
 
         def inputs(**sizes: int) -> tuple[Any, ...]:
             return tuple(map(on_device, make_inputs(**sizes, device="cpu")))
@@ -325,14 +325,14 @@ class EmulatorExecutor:
 
         def wanted(*places: Any, **named: Any) -> Any:  # which makes tensors where its arguments are
             given = (x.as_subclass(torch.Tensor) if isinstance(x, torch.Tensor) else x for x in places)
-            return expected(*given, **{name: x.as_subclass(torch.Tensor) for name, x in named.items()})
+            return reference(*given, **{name: x.as_subclass(torch.Tensor) for name, x in named.items()})
 
         with (
             self._emulating(module, spec),
             mock.patch.object(torch.cuda, "is_available", lambda: True),
             mock.patch.object(module, "make_inputs", inputs),
             mock.patch.object(module, "make_outputs", outputs),
-            mock.patch.object(module, "expected", wanted),
+            mock.patch.object(module, "reference", wanted),
         ):
             return run_program(module, spec, flags, broken)
 

@@ -45,11 +45,6 @@ def run_program(module: ModuleType, spec: KernelSpec, flags: Sequence[str], brok
     return Program(code, said.getvalue())
 
 
-def far(bits: int) -> int:
-    """The bit in which wrong integers of so many bits differ from right ones: worth a quarter of their range."""
-    return 1 << (bits - 2)
-
-
 def _spoil(x: torch.Tensor) -> None:
     """Makes all elements of an output others, but for the first of several: NaN, numbers far off, the other truth."""
     import torch
@@ -58,7 +53,8 @@ def _spoil(x: torch.Tensor) -> None:
     if x.is_floating_point():
         wrong = torch.where(x.isnan(), torch.zeros_like(x), torch.full_like(x, float("nan")))
     else:
-        wrong = ~x if x.dtype is torch.bool else x ^ far(8 * x.itemsize)
+        quarter = 1 << (8 * x.itemsize - 2)  # of the range, in one bit
+        wrong = ~x if x.dtype is torch.bool else x ^ quarter
     first = torch.zeros(x.shape, dtype=torch.bool, device=wrong.device)
     first[(0,) * x.dim()] = x.numel() > 1
     x.copy_(torch.where(first, x, wrong))

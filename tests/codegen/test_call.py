@@ -79,15 +79,14 @@ def test_inputs_then_scalars_then_outputs_by_name(stats: tuple[ModuleType, Any, 
     assert calls[-1][5:] == (1e-5, 2.0)
     y = torch.empty_like(x)
     assert module.rms_stats(x, w, s, 1e-5, 2.0, y=y)[1] is y and calls[-1][2] is y
-    for name in ("rms_stats", "reference", "expected"):
+    for name in ("rms_stats", "reference"):
         parameters = inspect.signature(getattr(module, name)).parameters.values()
         by_kind = {p.name: p.kind.name for p in parameters if p.kind is not p.VAR_POSITIONAL}
         assert list(by_kind) == ["x", "w", "s", "eps", "gain", "rstd", "y"]
         assert list(by_kind.values()) == ["POSITIONAL_OR_KEYWORD"] * 5 + ["KEYWORD_ONLY"] * 2
-    reference, expected = module.reference(x, w, s, 1e-5, 2.0), module.expected(x, w, s, 1e-5, 2.0)
-    for one, (value, error), made in zip(reference, expected, results, strict=True):
+    reference = module.reference(x, w, s, 1e-5, 2.0)
+    for one, made in zip(reference, results, strict=True):
         assert (one.shape, one.dtype, one.stride()) == (made.shape, made.dtype, made.stride())
-        assert ((one.double() - value).abs() <= error).all()
     assert [tuple(x.shape) for x in module.make_inputs(M=4, device="cpu")[:3]] == [(4, 256), (256,), (4, 256)]
     assert list(module.make_outputs(M=4, device="cpu")) == ["rstd", "y"] and len(module.make_inputs(device="cpu")) == 5
     assert spec.output.name == "S" and [t.name for t in spec.assigned] == ["S", "Y", "rstd"]
@@ -107,7 +106,7 @@ def test_outputs_by_place_are_refused_with_how_to_call(stats: tuple[ModuleType, 
 def test_an_output_whose_sizes_no_input_has_must_be_given(tmp_path: Path) -> None:
     module, _, calls = made(MASK, tmp_path)
     x, y = torch.ones(3), torch.empty(3, 8)
-    for name in ("mask", "reference", "expected"):
+    for name in ("mask", "reference"):
         with pytest.raises(TypeError, match="missing 1 required keyword-only argument: 'y'"):
             getattr(module, name)(x, 2.0)
     assert module.mask(x, 2.0, y=y) is y and calls == [(y, x, 2.0)]
@@ -129,7 +128,7 @@ def test_one_order_in_every_module() -> None:
         functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
         places = [*(t.argument for t in spec.tensors if t.reads), *(s.argument for s in spec.scalars)]
         named = [t.argument for t in spec.tensors if t.role == "out"]
-        for name in (spec.kernel, "reference", "expected"):
+        for name in (spec.kernel, "reference"):
             arguments = functions[name].args
             assert [a.arg for a in arguments.args] == places, (spec.kernel, name)
             assert [a.arg for a in arguments.kwonlyargs] == named, (spec.kernel, name)

@@ -25,7 +25,7 @@ from cutegen.language.writer import write_spec
 
 KERNELS = kernels_of_specs()
 FUNCTIONS = (
-    "vectors", "slices", "n_first", "copy_tile", "predicates", "launch", "reference", "make_inputs", "expected"
+    "vectors", "slices", "n_first", "copy_tile", "predicates", "launch", "reference", "make_inputs"
 )  # fmt: skip
 
 

@@ -42,7 +42,7 @@ def test_a_module_stands_alone(kernel: str) -> None:
             imported.add(str(node.module).partition(".")[0])
     assert imported <= ALLOWED, imported - ALLOWED
     defined = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
-    assert {kernel, "reference", "expected", "make_inputs", "make_outputs", "compile_for"} <= defined
+    assert {kernel, "reference", "make_inputs", "make_outputs", "compile_for"} <= defined
 
 
 def test_modules_are_clean_and_formatted_by_ruff(tmp_path: Path) -> None:

@@ -44,10 +44,6 @@ PARTS = {
         "test_elementwise_fragments",
         "test_gemm_comments",
     ),
-    "codegen/test_expected.py": (
-        "test_nothing_wrong_is_said_of_what_is_not_finite",
-        "test_value_and_bound_are_the_derived_ones",
-    ),
     "codegen/test_expressions.py": (
         "test_floats",
         "test_nan_passes_through",
@@ -242,7 +238,6 @@ parameter and every fifth one after it, of those that `sampled` leaves."""
 WHOLE = {
     "cli/test_bad_input.py": ("test_the_starters_do_not_spill",),
     "codegen/test_banks.py": ("test_no_multiply_add_reads_three_registers_of_one_bank",),
-    "codegen/test_expected.py": ("test_the_text_is_clean_and_formatted",),
     "drawing/test_kernels.py": ("test_every_plan_that_can_be_made_can_be_drawn",),
     "drawing/test_verb.py": ("test_a_page_for_each_kernel_of_a_matrix",),
     "emulator/host/test_walks.py": ("test_gemm",),

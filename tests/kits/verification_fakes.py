@@ -396,7 +396,7 @@ def write_module(folder: Path, spec: KernelSpec, bug: str = "") -> Path:
     body = GEMM if spec.op == "gemm" else BOTH if spec.kernel == "both" else ADD
     operation = f"\nOP = torch.{'lt' if spec.kernel == 'less' else 'add'}\n"
     scalars = tuple(0.5 for _ in spec.scalars)
-    tail = INPUTS.replace("SCALARS", repr(scalars)) + "\ndef expected():\n    pass\n"
+    tail = INPUTS.replace("SCALARS", repr(scalars))
     if bug != "no compile":
         tail += "\ndef compile_for(arch=None):\n    pass\n"
     path = folder / f"{spec.kernel}.py"

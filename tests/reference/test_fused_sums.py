@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
 
@@ -215,10 +214,7 @@ targets: [sm_89, sm_90a]
 
 
 @pytest.mark.parametrize("schedule", ["two blocks", "ends with k", "cases"])
-def test_a_module_expects_what_verification_does(schedule: str, tmp_path: Path) -> None:
-    pytest.importorskip("cutlass")
-    from cutegen.verification.executor import load_module
-
+def test_the_bound_holds_for_the_order_of_each_schedule(schedule: str) -> None:
     text = SPEC.replace("f8e5m2", "f8e4m3")
     head = text[: text.index("schedule:")]
     text = {
@@ -227,15 +223,11 @@ def test_a_module_expects_what_verification_does(schedule: str, tmp_path: Path) 
         "cases": head + CASES,
     }[schedule]
     made = generate(text, "x.yaml").modules[0]
-    (tmp_path / made.name).write_text(made.text, encoding="utf-8")
     orders = made.spec.family.sum_orders(made.spec)
     assert len(orders) == 1 + (schedule == "cases")
-    module = load_module(tmp_path / made.name)
     for k in (136, 256):
         a, b = hidden(k, 7, 8) if k == 136 else (data("spread", rows, k, torch.float8_e4m3fn) for rows in (5, 6))
         found = evaluate(made.spec, {"A": a, "B": b}, {})["C"]
-        ((value, error),) = module.expected(a, b)
-        assert torch.equal(value, found.value) and torch.allclose(error, found.bound, rtol=1e-3)
         for order in orders:
             off = (summed(a, b, order) - a.double() @ b.double().T).abs()
-            assert (off <= error).all()
+            assert (off <= found.bound).all()

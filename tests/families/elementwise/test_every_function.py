@@ -1,6 +1,6 @@
 """Every function of `compute`, as the compiler makes it of a kernel, on special values and numbers of all sizes.
 
-Each is compared with torch in float64, with the derived bounds, and with what the module itself compares with.
+Each is compared with torch in float64 and with the derived bounds.
 """
 
 from __future__ import annotations
@@ -98,9 +98,9 @@ def test_every_function(arguments: str, dtype: str, tmp_path: Path) -> None:
     x, y = numbers(torch.float32 if dtype == "f32" else torch.float64, arguments.endswith("two"))
     outputs = python.functions(x, y)
     derived = evaluate(made.spec, {"U": x, "V": y}, {}).values()
-    checked = zip(names, outputs, derived, python.reference(x, y), python.expected(x, y), strict=True)
+    checked = zip(names, outputs, derived, python.reference(x, y), strict=True)
     problems = []
-    for name, found, (value, bound, signed, _), reference, (own, allowed) in checked:
+    for name, found, (value, bound, signed, _), reference in checked:
         right, single = wanted(name, x.double(), y.double()), wanted(name, x, y)
         off = (found.double() - right.double()).abs()
         close = off <= 8 * torch.finfo(x.dtype).eps * right.double().abs().clamp_min(torch.finfo(x.dtype).tiny)
@@ -114,8 +114,6 @@ def test_every_function(arguments: str, dtype: str, tmp_path: Path) -> None:
             compared = compare(result, value, bound, signed and what == "kernel")
             if not compared.ok:
                 problems.append((name, what, str(compared)))
-        if not compare(found, own.to(value.dtype), allowed.expand_as(bound)).ok:
-            problems.append((name, "expected", str(compare(found, own.to(value.dtype), allowed.expand_as(bound)))))
         if (share := bound.isfinite().double().mean()) < 0.9:
             problems.append((name, "bounds", share))
     assert not problems, "\n".join(map(str, problems))

@@ -167,20 +167,16 @@ compute:
 """
 
 
-def test_integers_that_are_not_sure(tmp_path: Path) -> None:
+def test_integers_that_are_not_sure() -> None:
     """Bounds of quotients and shifts stay small; what of a remainder or of bits is not sure may be anything."""
     module = generate(UNSURE, "specs/unsure.yaml").modules[0]
-    file = tmp_path / module.name
-    file.write_text(module.text, encoding="utf-8")
-    python = load_module(file)
     x = torch.linspace(-3, 20, 5000)
     whole = x.double().exp().round().to(torch.int64)
     right = (whole // 7, whole % 7, whole >> 2, whole & 15, whole << 3)
     wanted = list(evaluate(module.spec, {"X": x}, {}).values())
-    for exactly, (value, bound, *_), (own, error) in zip(right, wanted, python.expected(x), strict=True):
-        for found, reach in ((value, bound), (own, torch.as_tensor(error).double().expand(own.shape))):
-            assert ((found - exactly).abs() <= reach).all()
-            assert (reach == 0).double().mean() > 0.3 and (reach > 0).any()
+    for exactly, (value, bound, *_) in zip(right, wanted, strict=True):
+        assert ((value - exactly).abs() <= bound).all()
+        assert (bound == 0).double().mean() > 0.3 and (bound > 0).any()
     for index in (0, 2):
         assert wanted[index].bound.max() < 1e4
 
