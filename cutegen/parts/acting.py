@@ -11,6 +11,7 @@ from typing import Any
 from cutegen.atoms.targets import WARP
 from cutegen.parts.acts import Agent, Cell, Content
 from cutegen.parts.faults import refuse
+from cutegen.parts.held import Held
 
 
 def _range(*bounds: int, **options: object) -> range:
@@ -21,9 +22,12 @@ def _range(*bounds: int, **options: object) -> range:
 # What texts of a kernel call, as far as statements depend on it
 _CALLS: dict[str, Any] = {
     "__builtins__": {},
-    "cutlass": SimpleNamespace(Int32=int, Int16=int, min=min, max=max, range=_range, range_constexpr=_range),
+    "cutlass": SimpleNamespace(
+        Int32=int, Int16=int, min=min, max=max, range=_range, range_constexpr=_range, const_expr=bool
+    ),
     "cute": SimpleNamespace(ceil_div=lambda extent, size: -(-extent // size)),
     "min": min,
+    "range": range,
     "divmod": divmod,
 }
 
@@ -89,6 +93,7 @@ class Acting:
     allocated: dict[str, Allocated] = field(default_factory=dict)
     # What stores read of which no group has been made yet
     ungrouped: list[tuple[Cell, Content]] = field(default_factory=list)
+    held: Held = field(default_factory=Held)
 
     def __post_init__(self) -> None:
         self.active = self.active or tuple(range(len(self.threads)))
@@ -145,6 +150,19 @@ class Acting:
             for place, value in zip(self.active, values, strict=True):
                 whole[place] = value
             self.variables[name] = PerThread(whole)
+
+    def place(self, name: str, index: str) -> int:
+        """A place in an array by an index as Python. Refuses one beyond its end."""
+        found = int(self.value(index))
+        self.inside(name, found)
+        return found
+
+    def inside(self, name: str, index: int, act: int | None = None) -> None:
+        """Refuses a place in an array that has not been allocated, or beyond its end."""
+        of = self.allocated.get(name)
+        if of is None or not 0 <= index < of.length:
+            there = f"there are {of.length}" if of else "none has been allocated"
+            refuse("outside", f"{self.agent.role} {self.agent.group} uses {name} {index}, and {there}", self.agent, act)
 
     def where(self, condition: str) -> tuple[Acting | None, Acting | None]:
         """The agent's active threads for which a condition holds, and the others; None for none."""

@@ -133,6 +133,28 @@ class Write:
 
 
 @dataclass(frozen=True)
+class CpAsync:
+    """Starts asynchronous copies of the threads themselves to a cell, or to their part of it: agents of one warpgroup
+    fill it together. They are done once an agent has waited for the group that it commits next.
+    """
+
+    cell: Cell
+    content: Content
+
+
+@dataclass(frozen=True)
+class CpAsyncCommitGroup:
+    """Makes a group of the agent's copies since the last one, which may be none."""
+
+
+@dataclass(frozen=True)
+class CpAsyncWaitGroup:
+    """Waits until all of the agent's groups of copies but the last `but` are done: for these threads alone."""
+
+    but: int
+
+
+@dataclass(frozen=True)
 class Fence:
     """What these threads wrote is seen by asynchronous copies that are started afterwards."""
 
@@ -178,8 +200,8 @@ class ClusterWait:
 
 
 Act: TypeAlias = (
-    "Initialise | FenceInitialised | Wait | Arrive | Bring | Multiply | Drain | Use | Look | Write | Fence | Store"
-    " | Stored | Meet | ClusterArrive | ClusterWait"
+    "Initialise | FenceInitialised | Wait | Arrive | Bring | Multiply | Drain | Use | Look | Write | CpAsync"
+    " | CpAsyncCommitGroup | CpAsyncWaitGroup | Fence | Store | Stored | Meet | ClusterArrive | ClusterWait"
 )
 
 

@@ -21,6 +21,9 @@ from cutegen.parts.acts import (
     ClusterArrive,
     ClusterWait,
     Content,
+    CpAsync,
+    CpAsyncCommitGroup,
+    CpAsyncWaitGroup,
     Drain,
     Fence,
     FenceInitialised,
@@ -85,6 +88,9 @@ class _Orders:
             Use: self._nothing,
             Look: self._look,
             Write: self._write,
+            CpAsync: self._write,
+            CpAsyncCommitGroup: self._nothing,
+            CpAsyncWaitGroup: self._nothing,
             Fence: self._nothing,
             Store: self._store,
             Stored: self._nothing,
@@ -245,7 +251,8 @@ class _Orders:
     def _ready(self, state: State, number: int, cell: Cell, content: Content | None, does: str) -> None:
         place = self.tables.cells[cell]
         standing = state.cells[place]
-        if standing.content < 0 or any(copy.cell == place for copy in state.copies):
+        under_way = any(copy.cell == place for copy in state.copies)
+        if standing.content < 0 or under_way or any(self.tables.copies(state.at, standing.writers)):
             self._refuse("early", state, number, f"{does} before its content has come")
         if content is not None and standing.content != self.tables.contents.get(content):
             found = next(one for one, other in self.tables.contents.items() if other == standing.content)
@@ -265,7 +272,7 @@ class _Orders:
             new[place] = new[place]._replace(read=True)
         return state._replace(cells=tuple(new))
 
-    def _write(self, state: State, number: int, act: Write) -> State:
+    def _write(self, state: State, number: int, act: Write | CpAsync) -> State:
         cell, content = self.tables.cells[act.cell], self.tables.contents[act.content]
         does = f"writes {self.wording.cell(act.cell)}"
         self._there(state, number, act.cell.block, does)
@@ -277,6 +284,9 @@ class _Orders:
         if own and old.read and number not in writers:
             self._refuse("overwrite", state, number, f"{does} after that has been read")
         kept = writers if own and not old.read else {}
+        replaced = tuple(one for one in old.writers if one[0] == number or one[0] not in kept)
+        for copier in self.tables.copies(state.at, replaced):
+            self._refuse("overwrite", state, number, f"{does} while the copy of {copier} to it is under way")
         new, cells = tuple(sorted({**kept, number: state.at[number]}.items())), self._cleared(state, cell)
         return self._on(state, number)._replace(cells=_put(cells, cell, Standing(content, writers=new)))
 

@@ -10,8 +10,12 @@ from typing import NamedTuple
 from cutegen.parts.acts import (
     Act,
     Agent,
+    Cell,
     ClusterArrive,
     ClusterWait,
+    CpAsync,
+    CpAsyncCommitGroup,
+    CpAsyncWaitGroup,
     Drain,
     Fence,
     FenceInitialised,
@@ -44,6 +48,8 @@ class Under(NamedTuple):
     drained: int = 0  # of these, done
     stores: int = 0  # groups of stores started
     stored: int = 0  # of these, done
+    copies: int = 0  # groups of its own copies committed
+    copied: int = 0  # of these, done
     fence: int = -1  # the number of its last fence among its acts
     arrived: int = 0  # times at the cluster's barrier
     waited: int = 0
@@ -56,6 +62,7 @@ class Course:
     acts: Sequence[Act]
     products: Sequence[Multiply]
     stores: Sequence[Store]
+    copies: Mapping[int, int]  # the group of each of its own copies, by the copy's number among the acts
     under: Sequence[Under]  # before each act, and at the end
 
 
@@ -71,6 +78,7 @@ def courses_of(run: Run, wording: Wording) -> dict[Agent, Course]:
 def _course(agent: Agent, acts: Sequence[Act], wording: Wording) -> Course:
     products = [act for act in acts if isinstance(act, Multiply)]
     stores = [act for act in acts if isinstance(act, Store)]
+    copies: dict[int, int] = {}
     under = [Under()]
     for number, act in enumerate(acts):
         now = under[-1]
@@ -93,8 +101,10 @@ def _course(agent: Agent, acts: Sequence[Act], wording: Wording) -> Course:
                 agent,
                 number,
             )
+        if isinstance(act, CpAsync):
+            copies[number] = now.copies
         under.append(_after(now, act, number))
-    return Course(agent, acts, products, stores, under)
+    return Course(agent, acts, products, stores, copies, under)
 
 
 def _after(now: Under, act: Act, number: int) -> Under:
@@ -107,6 +117,10 @@ def _after(now: Under, act: Act, number: int) -> Under:
             return now._replace(stores=now.stores + 1)
         case Stored(but):
             return now._replace(stored=max(now.stored, now.stores - but))
+        case CpAsyncCommitGroup():
+            return now._replace(copies=now.copies + 1)
+        case CpAsyncWaitGroup(but):
+            return now._replace(copied=max(now.copied, now.copies - but))
         case Fence():
             return now._replace(fence=number)
         case FenceInitialised():
@@ -133,3 +147,12 @@ def _all_done(courses: Mapping[Agent, Course], wording: Wording) -> None:
             refuse(
                 "exit", f"{wording.agent(agent)} ends while {cell} is being stored: it has not waited for that", agent
             )
+        running = [cell_of(course.acts[number]) for number, group in course.copies.items() if group >= last.copied]
+        if running:
+            text = f"{wording.agent(agent)} ends while its copy to {wording.cell(running[0])} is under way"
+            refuse("exit", f"{text}: it has not waited for it", agent)
+
+
+def cell_of(act: Act) -> Cell:
+    assert isinstance(act, CpAsync)
+    return act.cell

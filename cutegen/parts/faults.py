@@ -22,9 +22,11 @@ Kind: TypeAlias = Literal[
     "outside",  # a barrier or a cell is in no array, or beyond its end, or a named barrier is none of the 16
     "partial",  # some threads take no part in what all of them, or whole warps, do together
     "registers",  # registers are used while a product is under way that uses them
-    "group",  # a store is in no group that could be waited for
+    "fragment",  # registers are multiplied that nothing was read to, or that are of different steps of the sum
+    "group",  # a store or a copy is in no group that could be waited for
     "text",  # a text has no value: a name that nothing gives one, or threads that differ where they must not
     "start",  # a barrier may not be initialised, and seen to be, when it is used; or it is initialised twice
+    "sum",  # a step of the sum is not multiplied once
     "stray",  # an arrival, or bytes, may fall into another phase of their barrier
     "threads",  # the numbers of threads at a named barrier do not add up
     "unread",  # a load that nobody waits for or reads

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from cutegen.parts.acts import Bring, Cell, Content, Look, Multiply, Run, Store, Write
+from cutegen.parts.acts import Bring, Cell, Content, CpAsync, Look, Multiply, Run, Store, Write
 from cutegen.parts.clocks import Actor, Event
 from cutegen.parts.courses import Course, Warpgroup, warpgroup_of
 from cutegen.parts.faults import Kind, refuse
@@ -29,11 +29,16 @@ class Read:
 
 @dataclass
 class Written:
-    """What an agent wrote of a cell: when, and when it was fenced."""
+    """What an agent wrote of a cell, or copies to it: when that was done, None while it is under way, and when it was
+    fenced.
+    """
 
     writer: str
-    event: Event
+    event: Event | None
     fenced: Event | None = None
+
+    def known_done(self, actor: Actor) -> bool:
+        return self.event is not None and actor.knows(self.event)
 
 
 @dataclass
@@ -53,6 +58,7 @@ class Memory:
     def __init__(self, wording: Wording, run: Run) -> None:
         self.wording, self.overlaps = wording, run.overlaps
         self.cells: dict[Cell, Standing] = defaultdict(Standing)
+        self.copies: dict[int, list[list[Written]]] = defaultdict(lambda: [[]])  # groups; the last is not committed
         self.unfenced: dict[int, list[Written]] = defaultdict(list)
         self.products: dict[Warpgroup, list[list[Read]]] = defaultdict(list)
         self.stores: dict[int, list[list[Read]]] = defaultdict(list)
@@ -68,22 +74,41 @@ class Memory:
         self.cells[act.cell] = Standing(act.content, phase, actor.name)
 
     def write(self, actor: Actor, act: Write) -> None:
+        written = self._changed(actor, act, "writes")
+        written.event = actor.event
+        self.unfenced[actor.column].append(written)
+
+    def copy(self, actor: Actor, act: CpAsync) -> None:
+        self.copies[actor.column][-1].append(self._changed(actor, act, "copies"))
+
+    def commit(self, actor: Actor) -> None:
+        self.copies[actor.column].append([])
+
+    def wait(self, actor: Actor, course: Course) -> None:
+        """What threads copied is as if they had written it once they have waited for it."""
+        for number in range(course.under[actor.at].copied, course.under[actor.at + 1].copied):
+            for written in self.copies[actor.column][number]:
+                written.event = actor.event
+                self.unfenced[actor.column].append(written)
+
+    def _changed(self, actor: Actor, act: Write | CpAsync, does: str) -> Written:
+        """What an agent writes to a cell, or copies to it, which may be one part of what several do."""
         old, group = self.cells[act.cell], warpgroup_of(actor.agent)
         own = old.group == group and old.content == act.content
         joins = own and (actor.column not in old.writes or not old.reads)
         if joins and old.reads:
-            does = f"writes its part of {content_text(act.content)} in {self.wording.cell(act.cell)}"
-            self._overwrite(actor, does, f"{old.reads[0].reader} reads it", "which may be earlier")
+            part = f"{does} its part of {content_text(act.content)} to {self.wording.cell(act.cell)}"
+            self._overwrite(actor, part, f"{old.reads[0].reader} reads it", "which may be earlier")
         before = old.before if joins else self._taken(act.cell)
         for one in before:
-            self._replace(actor, one, f"writes {self.wording.cell(act.cell)}")
+            self._replace(actor, one, f"{does} {content_text(act.content)} to {self.wording.cell(act.cell)}")
         new = old if joins else Standing(act.content, group=group, before=before)
         if not joins:
             for one in before:
                 one.before = ()
             self.cells[act.cell] = new
-        new.writes[actor.column] = written = Written(actor.name, actor.event)
-        self.unfenced[actor.column].append(written)
+        new.writes[actor.column] = written = Written(actor.name, None)
+        return written
 
     def _taken(self, cell: Cell) -> tuple[Standing, ...]:
         """What stands in a cell, and in those that have memory in common with it, which hold nothing from now on."""
@@ -100,7 +125,7 @@ class Memory:
         self._no_reader(actor, old, does)
         self._seen(actor, old)
         for written in old.writes.values():
-            if not actor.knows(written.event):
+            if not written.known_done(actor):
                 self._overwrite(actor, does, f"{written.writer} writes it")
 
     def fence(self, actor: Actor) -> None:
@@ -158,7 +183,7 @@ class Memory:
         if standing.phase and not standing.phase.known_over(actor):
             self._refuse("early", actor, f"{actor.name} {does} before the load of {standing.loader} has come for sure")
         for written in standing.writes.values():
-            if not actor.knows(written.event):
+            if not written.known_done(actor):
                 self._refuse("early", actor, f"{actor.name} {does} before {written.writer} has written it for sure")
             if fenced and not (written.fenced and actor.knows(written.fenced)):
                 text = f"{actor.name} {does}, which {written.writer} wrote and has not fenced for sure"

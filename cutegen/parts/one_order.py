@@ -28,6 +28,9 @@ from cutegen.parts.acts import (
     Bring,
     ClusterArrive,
     ClusterWait,
+    CpAsync,
+    CpAsyncCommitGroup,
+    CpAsyncWaitGroup,
     Drain,
     Fence,
     FenceInitialised,
@@ -97,6 +100,9 @@ class _Order:
             Use: lambda actor, act: True,  # which `courses` looks at
             Look: self._look,
             Write: self._write,
+            CpAsync: self._cp_async,
+            CpAsyncCommitGroup: self._commit_group,
+            CpAsyncWaitGroup: self._wait_group,
             Fence: self._fence,
             Store: self._store,
             Stored: self._stored,
@@ -185,6 +191,18 @@ class _Order:
     def _write(self, actor: Actor, act: Write) -> bool:
         self.memory.write(actor, act)
         self.peers.touched(actor, act.cell.block, f"writes {self.wording.cell(act.cell)}")
+        return True
+
+    def _cp_async(self, actor: Actor, act: CpAsync) -> bool:
+        self.memory.copy(actor, act)
+        return True
+
+    def _commit_group(self, actor: Actor, act: CpAsyncCommitGroup) -> bool:
+        self.memory.commit(actor)
+        return True
+
+    def _wait_group(self, actor: Actor, act: CpAsyncWaitGroup) -> bool:
+        self.memory.wait(actor, self.courses[actor.agent])
         return True
 
     def _fence(self, actor: Actor, act: Fence) -> bool:

@@ -82,11 +82,14 @@ class Blank(Statement):
 
 @dataclass(frozen=True)
 class Code(Statement):
-    """Python that nothing else in the tree depends on: a call's head, its items and tail, or a line, in `head`."""
+    """Python that nothing else in the tree depends on: a call's head, its items and tail, or a line, in `head`.
+
+    An item is a text, or a list in brackets that may be opened in its turn: its head, items and tail.
+    """
 
     template = "code"
     head: str
-    items: tuple[str, ...] = ()
+    items: tuple[object, ...] = ()
     tail: str = ""
 
 
@@ -108,12 +111,13 @@ class Included(Statement):
 
 @dataclass(frozen=True)
 class Let(Statement):
-    """`targets = value`, or with `+` as `by` an update."""
+    """`targets = value`, or with `+` as `by` an update; of an array an element, at an `index`, which stands for all."""
 
     template = "let"
     targets: str
     value: str
     by: str = ""
+    index: str = ""
     note: str = ""
 
     def acts(self, at: Acting) -> Iterator[Act]:
@@ -123,19 +127,31 @@ class Let(Statement):
 
 @dataclass(frozen=True)
 class If(Statement):
-    """A condition, statements where it holds, and others where it does not."""
+    """A condition, statements where it holds, and others where it does not. `head` are the first of those where it
+    holds, of which, and of the condition, the spec says something by `key`, a path and a name.
+    """
 
     template = "if"
     condition: str
     body: Body
     otherwise: Body = ()
+    head: Body = ()
+    key: tuple[str, str] | None = None
+
+    @property
+    def region(self) -> tuple[str, str] | None:
+        return self.key
+
+    @property
+    def opening(self) -> int:
+        return len(self.head)
 
     @property
     def parts(self) -> Sequence[tuple[str, Sequence[Statement]]]:
-        return [("", self.body), *[("else:", self.otherwise)] * bool(self.otherwise)]
+        return [("", (*self.head, *self.body)), *[("else:", self.otherwise)] * bool(self.otherwise)]
 
     def acts(self, at: Acting) -> Iterator[Act]:
-        for some, body in zip(at.where(self.condition), (self.body, self.otherwise), strict=True):
+        for some, body in zip(at.where(self.condition), ((*self.head, *self.body), self.otherwise), strict=True):
             if some is not None:
                 yield from body_acts(body, some)
 

@@ -17,6 +17,7 @@ from cutegen.parts.acts import (
     Bring,
     Cell,
     Content,
+    CpAsync,
     Initialise,
     Look,
     Meet,
@@ -93,7 +94,7 @@ class Tables:
         self.named: dict[NamedBarrier, int] = _numbered(a.barrier for a in acts if isinstance(a, Meet))
         self.cells: dict[Cell, int] = _numbered(cell for act in acts for cell in cells_of(act))
         self.overlapped = [self._overlapped(run, cell) for cell in self.cells]
-        self.contents: dict[Content, int] = _numbered(a.content for a in acts if isinstance(a, Bring | Write))
+        self.contents: dict[Content, int] = _numbered(a.content for a in acts if isinstance(a, Bring | Write | CpAsync))
         # Of each barrier the arrivals that it is initialised with, by which agent, and which act of that does it
         self.made = {
             self.barriers[act.barrier]: (act.arrivals, number, at)
@@ -152,13 +153,20 @@ class Tables:
         _, number, act = self.made[barrier]
         return self.courses[number].under[at[number]].initialised > act
 
+    def copies(self, at: tuple[int, ...], writers: tuple[tuple[int, int], ...]) -> Iterator[str]:
+        """Those of a cell's writers whose own copies to it are under way: they have not waited for them."""
+        for number, act in writers:
+            course = self.courses[number]
+            if course.copies.get(act, -1) >= course.under[at[number]].copied:
+                yield self.names[number]
+
     def ended(self, at: tuple[int, ...], block: int) -> bool:
         return all(at[number] == self.end[number] for number in self.blocks[block])
 
 
 def cells_of(act: Act) -> list[Cell]:
     match act:
-        case Bring(cell=cell) | Write(cell=cell):
+        case Bring(cell=cell) | Write(cell=cell) | CpAsync(cell=cell):
             return [cell]
         case Multiply(cells=pairs) | Look(cells=pairs) | Store(cells=pairs):
             return [cell for cell, _ in pairs]

@@ -7,7 +7,21 @@ from itertools import permutations
 from typing import Any
 
 from cutegen.parts.acting import Acting, Allocated, Geometry
-from cutegen.parts.acts import Act, Agent, Arrive, Bring, Initialise, Look, Meet, Multiply, Run, Store, Wait, Write
+from cutegen.parts.acts import (
+    Act,
+    Agent,
+    Arrive,
+    Bring,
+    CpAsync,
+    Initialise,
+    Look,
+    Meet,
+    Multiply,
+    Run,
+    Store,
+    Wait,
+    Write,
+)
 from cutegen.parts.faults import refuse
 from cutegen.parts.statements import Body, body_acts
 
@@ -36,7 +50,7 @@ def traced(
             acts[agent] = []
             try:
                 for act in body_acts(body, at):
-                    _check_inside(act, at.allocated, agent, len(acts[agent]))
+                    _check_inside(act, at, len(acts[agent]))
                     acts[agent].append(act)
             except (NameError, ValueError) as error:
                 refuse("text", f"{role} {group} of block {rank}: {error}", agent)
@@ -58,7 +72,7 @@ def _overlaps(allocated: Mapping[str, Allocated]) -> dict[tuple[str, int], set[t
     return found
 
 
-def _check_inside(act: Act, allocated: Mapping[str, Allocated], agent: Agent, number: int) -> None:
+def _check_inside(act: Act, at: Acting, number: int) -> None:
     """Refuses a barrier or a cell that has not been allocated or is beyond the end of its array, and a named barrier
     that there is not.
     """
@@ -70,13 +84,11 @@ def _check_inside(act: Act, allocated: Mapping[str, Allocated], agent: Agent, nu
             places = [(act.barrier.name, act.barrier.index), (act.cell.name, act.cell.place[0])]
         case Multiply() | Look() | Store():
             places = [(cell.name, cell.place[0]) for cell, _ in act.cells]
-        case Write():
+        case Write() | CpAsync():
             places = [(act.cell.name, act.cell.place[0])]
         case Meet() if not 0 <= act.barrier.number < _NAMED_BARRIERS:
-            text = f"{agent.role} {agent.group} comes to named barrier {act.barrier.number} of {_NAMED_BARRIERS}"
-            refuse("outside", text, agent, number)
+            who = f"{at.agent.role} {at.agent.group}"
+            text = f"{who} comes to named barrier {act.barrier.number} of {_NAMED_BARRIERS}"
+            refuse("outside", text, at.agent, number)
     for name, index in places:
-        if not 0 <= index < (allocated[name].length if name in allocated else 0):
-            there = f"there are {allocated[name].length}" if name in allocated else "none has been allocated"
-            text = f"{agent.role} {agent.group} uses {name} {index}, and {there}"
-            refuse("outside", text, agent, number)
+        at.inside(name, index, number)

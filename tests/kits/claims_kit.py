@@ -54,7 +54,7 @@ def failing(plan: Plan) -> list[Claim]:
 def assert_claims_hold_and_by_hand(plan: Plan) -> None:
     """All claims, and what the kernel does at some sizes."""
     assert not failing(plan), failing(plan)
-    assert {claim.kind for claim in claims(plan)} == {"coverage", "bounds"}
+    assert {claim.kind for claim in claims(plan)} - {"order"} == {"coverage", "bounds"}
     checked = list(sizes_of(plan, 3))
     event(f"{len(checked) > 0}")
     for sizes in checked:

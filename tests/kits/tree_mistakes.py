@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 
-from cutegen.parts import barriers, moving, opening
-from cutegen.parts.statements import Body, If, Let, Statement
+from cutegen.parts import barriers, copying, moving, opening
+from cutegen.parts.statements import Body, For, If, Let, Statement
 
 
 @dataclass(frozen=True)
@@ -62,19 +62,31 @@ def _with(tree: Body, number: int, instead: Sequence[Statement]) -> Body:
 _MAY_BE_MISSING = (
     *(barriers.Wait, barriers.Expect, barriers.Arrive, barriers.Meet, barriers.ClusterArrive, barriers.ClusterWait),
     *(moving.Load, moving.Multiply, moving.Drain, moving.Fence, moving.Stored, moving.CommitStores),
-    *(opening.Allocate, opening.AllocateBarriers, opening.Initialise, opening.FenceInitialised, opening.SyncThreads),
+    *(opening.Allocate, opening.AllocateBarriers, opening.Initialise, opening.FenceInitialised),
+)
+_OF_BLOCK = (
+    *(opening.SyncThreads, copying.CopyTile, copying.CopyToRegisters, copying.CopyFromRegisters),
+    *(copying.CpAsyncCommitGroup, copying.CpAsyncWaitGroup, copying.ReadFragment, copying.ConvertFragment),
+    *(copying.MultiplyAdd, copying.StoreSums),
 )
 _OF_ALL = (barriers.Wait, barriers.Meet, moving.Multiply, moving.Drain, moving.Fence, moving.Write)
-_COUNTED = ("before", "stage", "source", "step", "exchange", "rotation")
+_COUNTED = ("before", "stage", "source", "step", "exchange", "rotation", "smem_read", "smem_write")
+
+_IS_LEFT = ("fetch < k_tiles", "k_tile < k_tiles")
 
 
 def _wrong(one: Statement) -> Iterator[tuple[str, tuple[Statement, ...]]]:
     """What can be wrong with a statement, in words, and what stands instead of it then."""
-    if isinstance(one, _MAY_BE_MISSING) or isinstance(one, Let) and one.targets in _COUNTED:
+    if isinstance(one, _OF_BLOCK):
+        yield "by some threads", (If("tidx % 32 == 0", (one,)),)
+        yield "by one warp", (If("warp_idx == 0", (one,)),)
+    if isinstance(one, (*_MAY_BE_MISSING, *_OF_BLOCK)) or isinstance(one, Let) and one.targets in _COUNTED:
         yield "left out", ()
     if isinstance(one, _OF_ALL):
         yield "by some threads", (If("thr % 32 == 0", (one,)),)
         yield "by some warps", (If("thr < 64", (one,)),)
+    if isinstance(one, If | For):
+        yield from _committed_where_copied(one)
     match one:
         case barriers.Wait():
             yield "other parity", (replace(one, parity=f"1 - ({one.parity})"),)
@@ -120,6 +132,43 @@ def _wrong(one: Statement) -> Iterator[tuple[str, tuple[Statement, ...]]]:
             yield "of fewer bytes", (replace(one, bytes=one.bytes - 16),)
             if one.mask:
                 yield "for one block", (replace(one, mask="1"),)
+        case copying.CpAsyncWaitGroup():
+            yield "one group less", (replace(one, but=f"{one.but} + 1"),)
+        case copying.CopyTile():
+            yield "of the next tile", (replace(one, tile=f"({one.tile} + 1) % k_tiles"),)
+            yield "to the next stage", (replace(one, stage=f"({one.stage} + 1) % STAGES"),)
+        case copying.CopyToRegisters():
+            yield "of the next tile", (replace(one, tile=f"({one.tile} + 1) % k_tiles"),)
+            if one.pred.endswith("_next"):
+                yield "past the end", (replace(one, pred=""),)
+        case copying.CopyFromRegisters():
+            yield "to the next stage", (replace(one, stage=f"({one.stage} + 1) % STAGES"),)
+        case copying.ReadFragment():
+            yield "of the next stage", (replace(one, stage=f"({one.stage} + 1) % STAGES"),)
+            yield "of the same k", (replace(one, k="0" if one.k != "0" else "1"),)
+        case copying.ConvertFragment():
+            yield "of the same k", (replace(one, k="0" if one.k != "0" else "1"),)
+        case copying.MultiplyAdd():
+            yield "twice", (one, one)
+            yield "of another k", (replace(one, k="k_next"),)
+        case For(variable="k_tile", over=over):
+            end = "STAGES - 1" if "STAGES" in over else "k_tiles"
+            for what, step in (("short", "- 1"), ("long", "+ 1")):
+                yield f"a tile {what}", (replace(one, over=over.replace(end, f"{end} {step}")),)
+        case If(condition=condition) if condition in _IS_LEFT:
+            yield "a tile more", (replace(one, condition=condition.replace("<", "<=")),)
+            yield "a tile less", (replace(one, condition=f"{condition} - 1"),)
+        case If(condition=condition) if condition.startswith("cutlass.const_expr(k_block =="):
+            if condition.endswith("- 1)"):
+                yield "a step early", (replace(one, condition=f"{condition[:-1]} - 1)"),)
+            elif not any(isinstance(inner, copying.CopyFromRegisters) for inner in _walked((one,))):
+                yield "at the last step", (replace(one, condition="k_next == 0"),)
+        case Let(targets="smem_next", value=value):
+            yield "without turning back", (replace(one, value="smem_read + 1"),)
+            yield "a stage early", (replace(one, value=value.replace("< STAGES", "< STAGES - 1")),)
+        case Let(targets="fetch", value=value):
+            yield "a tile further", (replace(one, value=f"{value} + 1"),)
+            yield "a tile nearer", (replace(one, value=f"{value} - 1"),)
         case If(condition="stage == STAGES"):
             yield "a stage early", (replace(one, condition="stage == STAGES - 1"),)
             yield "a stage late", (replace(one, condition="stage == STAGES + 1"),)
@@ -131,3 +180,13 @@ def _wrong(one: Statement) -> Iterator[tuple[str, tuple[Statement, ...]]]:
             yield "as if alone", (replace(one, value="cutlass.Int32(0), cutlass.Int32(0)"),)
         case Let(targets="stage, phase", value="cutlass.Int32(0), cutlass.Int32(0)"):
             yield "in the second phase", (replace(one, value="cutlass.Int32(0), cutlass.Int32(1)"),)
+
+
+def _committed_where_copied(one: If | For) -> Iterator[tuple[str, tuple[Statement, ...]]]:
+    """Where a body makes a group of copies whether or not it has made any: a group only if it has."""
+    copies = [place for place, inner in enumerate(one.body) if isinstance(inner, If) and inner.condition in _IS_LEFT]
+    commits = [place for place, inner in enumerate(one.body) if isinstance(inner, copying.CpAsyncCommitGroup)]
+    for copy, commit in zip(copies, commits, strict=False):
+        body = list(one.body)
+        body[copy] = replace(body[copy], body=(*one.body[copy].body, body.pop(commit)))  # type: ignore[attr-defined, call-arg]
+        yield "commits only where it copies", (replace(one, body=tuple(body)),)

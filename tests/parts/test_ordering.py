@@ -20,6 +20,9 @@ from cutegen.parts.acts import (
     Cell,
     ClusterArrive,
     ClusterWait,
+    CpAsync,
+    CpAsyncCommitGroup,
+    CpAsyncWaitGroup,
     Drain,
     Fence,
     Look,
@@ -70,6 +73,8 @@ def products(*after: Act, before: tuple[Act, ...] = ()) -> tuple[Act, ...]:
 
 LOAD = (Arrive(BAR, 1, 8), Bring(X, ONE, BAR, 8))
 SEEN = (Wait(BAR, 0), Look(((X, ONE),)))
+COMMIT, ALL = CpAsyncCommitGroup(), CpAsyncWaitGroup(0)
+LOOK = Look(((X, ONE),))
 PEER = Cell(1, "X", (0,))
 PEER_BAR = Barrier(1, "bar", 0)
 PEER_LOAD = (Arrive(PEER_BAR, 1, 8), Bring(PEER, ONE, PEER_BAR, 8))
@@ -110,6 +115,46 @@ CASES: dict[str, tuple[Run, str] | tuple[Run, str, str]] = {
     ),
     "a load that nobody waits for": (run(LOAD), "unread"),
     "a load that nobody reads": (run((*LOAD, Wait(BAR, 0))), "unread"),
+    # Copies of threads are done for those that have waited for their group, and for others after a barrier.
+    "copied, waited for, read": (run((CpAsync(X, ONE), COMMIT, ALL, LOOK)), "right"),
+    "copied and read at once": (run((CpAsync(X, ONE), COMMIT, LOOK, ALL)), "early"),
+    "copied in no group": (run((CpAsync(X, ONE), ALL, COMMIT)), "exit"),
+    "copied and not waited for": (run((CpAsync(X, ONE), COMMIT)), "exit"),
+    "all groups but the last": (
+        run((CpAsync(X, ONE), COMMIT, CpAsync(Y, TWO), COMMIT, CpAsyncWaitGroup(1), LOOK, ALL)),
+        "right",
+    ),
+    "the last group": (
+        run((CpAsync(Y, TWO), COMMIT, CpAsync(X, ONE), COMMIT, CpAsyncWaitGroup(1), LOOK, ALL)),
+        "early",
+    ),
+    "an empty group counts": (run((CpAsync(X, ONE), COMMIT, COMMIT, CpAsyncWaitGroup(1), LOOK)), "right"),
+    "copied, seen by another": (run((CpAsync(X, ONE), COMMIT, ALL, TOGETHER), (TOGETHER, LOOK)), "right"),
+    "copied, waited for behind the barrier": (run((CpAsync(X, ONE), COMMIT, TOGETHER, ALL), (TOGETHER, LOOK)), "early"),
+    "copied by both": (parts(*[(CpAsync(X, ONE), COMMIT, ALL, TOGETHER, LOOK)] * 2), "right"),
+    "copied by both, seen by one": (
+        parts((CpAsync(X, ONE), COMMIT, ALL, TOGETHER, LOOK), (CpAsync(X, ONE), COMMIT, TOGETHER, ALL)),
+        "early",
+    ),
+    "copied over what is read": (
+        run((TOGETHER, LOOK), (Write(X, ONE), TOGETHER, CpAsync(X, TWO), COMMIT, ALL)),
+        "overwrite",
+        "early",
+    ),
+    "copied over what was read": (
+        run((Write(X, ONE), TOGETHER, TOGETHER, CpAsync(X, TWO), COMMIT, ALL), (TOGETHER, LOOK, TOGETHER)),
+        "right",
+    ),
+    "copied over its own copy": (run((CpAsync(X, ONE), CpAsync(X, TWO), COMMIT, ALL)), "overwrite"),
+    "written over another's copy": (
+        run((CpAsync(X, ONE), COMMIT, TOGETHER, ALL), (TOGETHER, Write(X, TWO))),
+        "overwrite",
+    ),
+    "copied, fenced, multiplied": (
+        run((CpAsync(X, ONE), COMMIT, ALL, Fence(), Multiply(((X, ONE),)), Drain(0))),
+        "right",
+    ),
+    "copied, multiplied": (run((CpAsync(X, ONE), COMMIT, ALL, Multiply(((X, ONE),)), Drain(0))), "fence"),
     # A barrier's end is known to who waits, and to who knows of all arrivals, but then not of bytes.
     "arrives twice alone": (run((Arrive(BAR, 1), Arrive(BAR, 1))), "right"),
     "arrives again, knowing of the other": (

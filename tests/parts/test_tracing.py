@@ -9,9 +9,23 @@ import pytest
 
 from cutegen.parts import acts, all_orders, one_order
 from cutegen.parts.acting import Acting, Geometry
-from cutegen.parts.acts import Act, Agent, Arrive, Barrier, Bring, Cell, Run
+from cutegen.parts.acts import Act, Agent, Arrive, Barrier, Bring, Cell, NamedBarrier, Run
 from cutegen.parts.barriers import Arrive as ArriveAt
 from cutegen.parts.barriers import ClusterArrive, ClusterWait, Expect, Meet, Wait
+from cutegen.parts.copying import (
+    Array,
+    ConvertFragment,
+    CopyFromRegisters,
+    CopyTile,
+    CopyToRegisters,
+    CpAsyncCommitGroup,
+    CpAsyncWaitGroup,
+    MultiplyAdd,
+    ReadFragment,
+    ReadSums,
+    StoreSums,
+    Summed,
+)
 from cutegen.parts.declared import Barriers, Buffer
 from cutegen.parts.faults import Unproved
 from cutegen.parts.moving import CommitStores, Drain, Fence, Load, Look, Store, Stored, Use, Write
@@ -207,3 +221,74 @@ def test_a_meeting_of_the_block_is_of_all_its_threads() -> None:
     assert one_order.prove(found).acts == 2
     with pytest.raises(Unproved, match="32 of 128 threads have come"):
         one_order.prove(traced((If("tidx < 32", (SyncThreads(),)),), two, Geometry(), [{}]))
+
+
+# Of one tile with two k: copied, read, multiplied
+READ = tuple(ReadFragment(name, f"s{name}", f"r{name}", f"r{name}", k, "0") for name in "AB" for k in "01")
+MULTIPLIED = tuple(MultiplyAdd("rA", "rB", k) for k in "01")
+SUMMED = Summed("1", "2")
+STAGED: Body = (CopyTile("A", "0", "0"), CopyToRegisters("B", "0"), CopyFromRegisters("B", "0"))
+GEMM: Body = (*STAGED, CpAsyncCommitGroup(), CpAsyncWaitGroup("0"), SyncThreads(), *READ, *MULTIPLIED, SUMMED)
+
+
+def gemm(*body: Statement) -> Run:
+    arrays = (Array(("gA", "gB"), "1"), Array(("A", "B", "rA", "rB"), "2"), Array(("C",), "1"))
+    return traced((*arrays, *body), WARP, Geometry(), [{"no": False}])
+
+
+def test_what_threads_bring_and_read_is_what_proofs_look_at() -> None:
+    run = gemm(*GEMM)
+    one_order.prove(run)
+    (found,) = run.acts.values()
+    a, b = (Cell(0, name, (0,)) for name in "AB")
+    looks = [acts.Look(((cell, (0,)),)) for cell in (a, a, b, b)]
+    meet = acts.Meet(NamedBarrier(0, 0), 32, 32, waits=True)
+    copied = [acts.CpAsync(a, (0,)), acts.Write(b, (0,)), acts.CpAsyncCommitGroup(), acts.CpAsyncWaitGroup(0)]
+    assert list(found) == [*copied, meet, *looks]
+
+
+WRONG: dict[str, tuple[Body, str]] = {
+    "a tile of what is not there": ((CopyTile("D", "0", "0"),), "outside"),
+    "a tile that there is not": ((CopyTile("A", "1", "0"),), "outside"),
+    "registers of a tile that there is not": ((CopyToRegisters("A", "1"),), "outside"),
+    "a stage that there is not": ((CopyTile("A", "0", "2"),), "outside"),
+    "fragments of a stage that there is not": ((ReadFragment("A", "", "", "rA", "0", "2"),), "outside"),
+    "a k that there is not": ((ReadFragment("A", "", "", "rA", "2", "0"),), "outside"),
+    "a tile twice": ((*STAGED, CopyTile("A", "0", "0")), "overwrite"),
+    "from registers twice": ((*STAGED, CopyFromRegisters("B", "0")), "overwrite"),
+    "a tile that was not copied": ((*STAGED[1:], *READ, *MULTIPLIED), "fragment"),
+    "a copy that no predicate lets": (
+        (CopyTile("A", "0", "0", "no"), *STAGED[1:], *READ, *MULTIPLIED),
+        "fragment",
+    ),
+    "fragments that were not read": ((*STAGED, *READ[1:], *MULTIPLIED), "fragment"),
+    "fragments of two k": ((*STAGED, *READ[2:], ReadFragment("A", "", "", "rA", "1", "0"), MULTIPLIED[0]), "fragment"),
+    "another k's conversion": (
+        (*STAGED, *READ, ConvertFragment("rA", "rA", "0", ""), ConvertFragment("rA", "no", "1", ""), *MULTIPLIED),
+        "fragment",
+    ),
+    "a k less": ((*STAGED, *READ, MULTIPLIED[0], SUMMED), "sum"),
+    "a k twice": ((*STAGED, *READ, *MULTIPLIED, MULTIPLIED[0], SUMMED), "sum"),
+    "more than there is": ((*STAGED, *READ, *MULTIPLIED, Summed("1", "1")), "sum"),
+    "sums that were not stored": ((ReadSums("C"),), "early"),
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_sums_of_something_else_are_refused(what: str) -> None:
+    body, kind = WRONG[what]
+    with pytest.raises(Unproved) as raised:
+        gemm(*body)
+    assert raised.value.fault.kind == kind
+
+
+ALL_THREADS: Body = (*GEMM, StoreSums("C", ("A",)), ReadSums("C"))
+
+
+@pytest.mark.parametrize(
+    "place", range(len(ALL_THREADS)), ids=lambda place: f"{place} {type(ALL_THREADS[place]).__name__}"
+)
+def test_what_all_threads_of_a_gemm_do_is_refused_of_some(place: int) -> None:
+    with pytest.raises(Unproved) as raised:
+        gemm(*ALL_THREADS[:place], If("thr % 2 == 0", (ALL_THREADS[place],)))
+    assert raised.value.fault.kind == "partial"

@@ -42,7 +42,7 @@ def test_a_mistake_is_found(mistake: Mistake) -> None:
 def test_mistakes_differ_and_show_every_kind() -> None:
     assert len({mistake.what for mistake in MISTAKES}) == len(MISTAKES) > 60
     # The others are of blocks that begin apart, and of trees (test_tracing)
-    others = {"start", "group", "outside", "partial", "text"}
+    others = {"start", "fragment", "group", "outside", "partial", "sum", "text"}
     assert {mistake.kind for mistake in MISTAKES} | others == set(get_args(Kind))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from tensor_layouts import Layout, size
 
@@ -11,17 +12,22 @@ from cutegen.analysis.claims import are_runs, compact, covered_once, mode_in_bou
 from cutegen.analysis.words import count
 from cutegen.families.common.batches import in_matrices, walked_once
 from cutegen.families.common.claims import miscounted, not_stored, share_predicates
+from cutegen.families.common.ordering import ordered
+from cutegen.families.gemm_multistage.mainloop import ColumnMainloop, Mainloop
 from cutegen.families.gemm_multistage.partitions import epilogue_layout, tiled_copy, workspace_values
 from cutegen.families.gemm_multistage.pictures import walk_of
 from cutegen.families.gemm_multistage.plan import GemmOperand, GemmPlan, MultistagePlan, StagedOperand
+from cutegen.families.gemm_multistage.synchronisation import counts, run_of
 from cutegen.layouts import make_layout_tv
+from cutegen.parts.acts import Run
 from cutegen.planning.promises import known_divisor
 
 
 def claims(plan: GemmPlan) -> Iterator[Claim]:
-    """The claims on a gemm's plan: coverage first, then the bounds of every mode."""
+    """The claims on a gemm's plan: coverage first, then the bounds of every mode, then the order of warps."""
     yield from _coverage(plan)
     yield from _bounds(plan)
+    yield order(ColumnMainloop(plan))
 
 
 def _coverage(plan: GemmPlan) -> Iterator[Claim]:
@@ -137,3 +143,16 @@ def _summed(plan: MultistagePlan) -> Claim:
     whole = depth % along == 0 and known % along == 0
     text = f"{k}: only the first tile is incomplete, and what it copies is not below 0"
     return Claim("bounds", text, because, whole and all(_aligned_runs(plan, x) for x in (plan.a, plan.b)), path)
+
+
+def order(loop: Mainloop[Any]) -> Claim:
+    """The claim that the warps of a block may come in any order."""
+    plan: MultistagePlan = loop.plan
+
+    def run(k_tiles: int) -> Run:
+        return run_of(loop, k_tiles)
+
+    def words(k_tiles: int) -> str:
+        return f"{count(k_tiles, 'tile')} along {plan.k}"
+
+    return ordered(counts(plan), run, words, f"tiles along {plan.k}", ("schedule", "pipeline"))

@@ -34,33 +34,9 @@ class LoadText:
         """The predicates of any tile but the first; empty where it has none."""
         return f"t{self.name}p{self.name}" if self.plan.masked else ""
 
-    def tile_copy(self, tile: str, stage: str, pred: str = "") -> list[str]:
-        """The arguments of `copy_tile`; `pred` are its predicates, if not those of any tile."""
-        n, pred = self.name, pred or self.pred
-        return [f"tiled_copy_{n}", f"t{n}g{n}", tile, f"t{n}s{n}", stage, *([pred] if pred else [])]
-
-    def register_copy(self, tile: str, pred: str = "") -> list[str]:
-        """The arguments of `cute.copy` for a tile that travels through registers."""
-        n, pred = self.name, pred or self.pred
-        source = f"t{n}g{n}[None, None, None, {tile}]"
-        return [f"tiled_copy_{n}", source, f"t{n}r{n}", *([f"pred={pred}"] if pred else [])]
-
-    @property
-    def prologue_copy(self) -> tuple[str, list[str]]:
-        """The call that copies a tile of the prologue, the first of which has the residue of k: head and arguments."""
-        pred = f"pred_{self.name}" if self.residue else ""
-        if self.plan.through_registers:
-            return "cute.copy(", self.register_copy("k_tile", pred)
-        return "copy_tile(", self.tile_copy("k_tile", "k_tile", pred)
-
     @property
     def next_strides(self) -> str:
         return self.predicate_strides if self.plan.masked else "(0, 0, 0)"
-
-    def write(self, stage: str) -> str:
-        """The call that writes what was read into registers to a stage of shared memory."""
-        n = self.name
-        return f"cute.autovec_copy(t{n}r{n}, t{n}s{n}[None, None, None, {stage}])"
 
 
 def load_texts(plan: MultistagePlan, x: StagedOperand) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from tensor_layouts import Layout
 
 from cutegen.atoms.copies import CopyAtomName
+from cutegen.dtypes import Dtype
 from cutegen.families.common.pointwise import PointwisePlan
 from cutegen.language.model import Tensor
 
@@ -51,6 +52,7 @@ class StagedOperand:
     masked: bool
     zero_fill: bool  # its registers are cleared first: a load that is predicated off leaves them as they are
     workspace: WorkspacePlan | None  # what is copied is not the argument: `tensor` says how it lies there
+    convert: bool = False  # to the accumulator's type after reading shared memory
 
     @property
     def through_registers(self) -> bool:
@@ -70,7 +72,6 @@ class GemmOperand(StagedOperand):
     smem_whole: int | None  # elements that its memory is rounded up to a multiple of, where it is none by itself
     smem_layout: Layout | None  # coordinate along `mode` -> place in a column of shared memory; None: the same
     smem_runs: bool  # that layout puts elements of one thread side by side
-    convert: bool  # to the accumulator's type after reading shared memory
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,6 +93,11 @@ class MultistagePlan(PointwisePlan):
     # along x
     largest: tuple[str, int] | None  # of such a grid: size of the other mode that it can count; None if it is less
     most_tiles: int | None  # of others: what 32 bits can count, in whole bands; None if sizes are fixed and fewer
+
+    @property
+    def steps(self) -> int:
+        """Products of a tile along k, for each of which fragments are read."""
+        return self.tile[self.k]
 
     def has_batch(self, tensor: Tensor) -> bool:
         """Whether a tensor has a matrix for each one of a batch."""
@@ -155,6 +161,13 @@ class GemmPlan(MultistagePlan):
     smem_fragment_m: str  # the same of a column of shared memory, where A's has a layout of its own
     smem_fragment_n: str
     row_first: bool  # the output's values are walked along n first
+
+    @property
+    def accumulator(self) -> Dtype:
+        """The type that products are summed in."""
+        accumulator = self.spec.schedule.mma.accumulator
+        assert isinstance(accumulator, Dtype)
+        return accumulator
 
     @property
     def stores_early(self) -> bool:

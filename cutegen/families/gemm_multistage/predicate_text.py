@@ -53,12 +53,12 @@ class PredicateText:
         return f"Which accesses to {'a tile, and to the first one' if self.masked else 'the first tile'}, are in bounds"
 
     @property
-    def chosen(self) -> str:
-        """The statement of the prologue that takes the predicates of a tile; None where an operand needs none."""
+    def chosen(self) -> tuple[str, str]:
+        """The predicates of a tile of the prologue, names and values; None where an operand needs none."""
         names = ", ".join(f"pred_{x.name}" for x in self.loads)
         first = ", ".join(f"t{x.name}p{x.name}_first" for x in self.loads)
         others = ", ".join(f"t{x.name}p{x.name}" if x.plan.masked else "None" for x in self.loads)
-        return f"{names} = ({others}) if k_tile else ({first})"
+        return names, f"({others}) if k_tile else ({first})"
 
     def targets(self, x: LoadText) -> str:
         """The variables that a call for an operand assigns to."""

@@ -6,9 +6,8 @@ from typing import Any
 
 from tensor_layouts import Layout
 
-from cutegen.codegen.formatting import call, make_layout
+from cutegen.codegen.formatting import make_layout
 from cutegen.codegen.parts import Constant, KernelParts
-from cutegen.dtypes import Dtype
 from cutegen.families.common.pointwise_text import pointwise_context
 from cutegen.families.gemm_multistage.grid_text import (
     coordinates_alone,
@@ -17,10 +16,10 @@ from cutegen.families.gemm_multistage.grid_text import (
     tile_constants,
     tile_context,
 )
-from cutegen.families.gemm_multistage.load_text import ColumnText, column_text
+from cutegen.families.gemm_multistage.load_text import column_text
+from cutegen.families.gemm_multistage.mainloop import ColumnMainloop
 from cutegen.families.gemm_multistage.plan import GemmPlan
 from cutegen.families.gemm_multistage.predicate_text import predicate_text
-from cutegen.families.gemm_multistage.schedule import Spec
 from cutegen.families.gemm_multistage.workspace_text import WorkspaceText, workspace_texts, workspaces
 from cutegen.layouts import show
 
@@ -83,47 +82,26 @@ def _epilogue(plan: GemmPlan) -> dict[str, Any]:
 def _context(plan: GemmPlan) -> dict[str, Any]:
     output = plan.spec.output
     loads = [column_text(plan, x) for x in (plan.a, plan.b)]
-    stages, depth = plan.stages, plan.tile[plan.k]
+    stages, depth, name = plan.stages, plan.tile[plan.k], output.name
 
-    def read(x: ColumnText, k: str, stage: str, indent: int) -> str:
-        """Shared memory to registers, through a conversion where the types differ."""
-        source = f"t{output.name}s{x.name}[None, None, {k}, {stage}]"
-        target = f"t{output.name}r{x.name}[None, None, {k}]"
-        pad = " " * indent
-        if not x.plan.convert:
-            return pad + call("cute.autovec_copy(", [source, target], ")", indent)
-        raw = f"t{output.name}r{x.name}_in[None, None, {k}]"
-        return "\n".join(
-            [
-                pad + call("cute.autovec_copy(", [source, raw], ")", indent),
-                pad + call(f"{target}.store(", [f"{raw}.load().to(cutlass.{accumulator.cutlass})"], ")", indent),
-            ]
-        )
-
-    def epilogue_view(tensor: str, vector: str) -> str:
+    def slices(tensor: str, vector: str = "VECTOR") -> str:
         return f"slices({f'n_first({tensor})' if plan.row_first else tensor}, {vector})"
 
     def permutation(layout: Layout | None) -> str:
         return "None" if layout is None else make_layout(layout)
 
-    accumulator = _accumulator(plan.spec)
     return {
         "loads": loads,
         "predicates": predicate_text(loads),
         "row_first": plan.row_first,
-        "steps": f"BLK_{plan.k.upper()}",
+        "mainloop": ColumnMainloop(plan).body(),
         **tile_context(plan),
         "mma_a": show((1, plan.smem_fragment_m, depth, stages)),
         "mma_b": show((1, plan.smem_fragment_n, depth, stages)),
         "mma_c": show((1, plan.fragment_m, plan.fragment_n)),
-        "read": read,
-        "epilogue_view": epilogue_view,
+        "epilogue_slices": lambda x, vector: slices(f"thr_mma.partition_C({x})", vector),
+        "epilogue_output": slices(f"t{name}g{name}"),
+        "epilogue_sums": f"acc = {slices('acc')}",
         "permutation": permutation,
-        "accumulator_type": accumulator.cutlass,
+        "accumulator_type": plan.accumulator.cutlass,
     }
-
-
-def _accumulator(spec: Spec) -> Dtype:
-    accumulator = spec.schedule.mma.accumulator
-    assert accumulator is not None
-    return accumulator

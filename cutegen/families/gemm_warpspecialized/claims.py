@@ -10,12 +10,11 @@ from cutegen.analysis.words import count
 from cutegen.dtypes import Dtype
 from cutegen.families.common.batches import in_matrices, walked_once
 from cutegen.families.common.claims import miscounted, not_stored, share_predicates
+from cutegen.families.common.ordering import ordered
 from cutegen.families.gemm_warpspecialized.pictures import walk_of
 from cutegen.families.gemm_warpspecialized.plan import WarpspecializedPlan
 from cutegen.families.gemm_warpspecialized.product import ROWS, WARPGROUP, accumulator_layout
-from cutegen.families.gemm_warpspecialized.synchronisation import counts, run_of
-from cutegen.parts.faults import Unproved
-from cutegen.parts.one_order import prove
+from cutegen.families.gemm_warpspecialized.synchronisation import Counts, counts, run_of
 
 
 def claims(plan: WarpspecializedPlan) -> Iterator[Claim]:
@@ -54,23 +53,13 @@ def claims(plan: WarpspecializedPlan) -> Iterator[Claim]:
 
 
 def _ordered(plan: WarpspecializedPlan) -> Claim:
-    """That warps may come in any order, proved of the trees that they are printed from."""
-    text = "in no order do warps wait forever, read what has not come, or overwrite what is read"
-    acts = phases = 0
-    tried = tuple(counts(plan))
-    for sizes in tried:
-        try:
-            found = prove(run_of(plan, sizes))
-        except Unproved as error:
-            of = f"{count(sizes.tiles, 'tile')} of a cluster, {count(sizes.k_tiles, 'step')} along {plan.k}"
-            return Claim("order", text, (f"{of}: {error.fault.text}",), False, ("schedule", "warps"))
-        acts, phases = acts + found.acts, phases + found.phases
-    sizes_of = ", ".join(dict.fromkeys(f"{sizes.tiles} x {sizes.k_tiles}" for sizes in tried))
-    because = (
-        f"{acts} acts on barriers and shared memory, by the statements that print them, and {phases} phases",
-        f"for tiles of a cluster x steps along {plan.k} of {sizes_of}, each of which is multiplied once",
-    )
-    return Claim("order", text, because, True, ("schedule", "warps"))
+    """That warps may come in any order."""
+
+    def words(sizes: Counts) -> str:
+        return f"{count(sizes.tiles, 'tile')} of a cluster, {count(sizes.k_tiles, 'step')} along {plan.k}"
+
+    over = f"tiles of a cluster x steps along {plan.k}"
+    return ordered(counts(plan), lambda sizes: run_of(plan, sizes), words, over, ("schedule", "warps"))
 
 
 def _clipped(plan: WarpspecializedPlan, mode: str) -> Claim:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from math import prod
 
 from cutegen.atoms.targets import WARP
+from cutegen.families.common.ordering import rounds
 from cutegen.families.gemm_warpspecialized.plan import WarpspecializedPlan
 from cutegen.families.gemm_warpspecialized.product import WARPGROUP
 from cutegen.families.gemm_warpspecialized.roles import kernel_body
@@ -17,8 +18,6 @@ from cutegen.parts.acts import Content, Multiply, Run
 from cutegen.parts.faults import refuse
 from cutegen.parts.statements import Body
 from cutegen.parts.tracing import traced
-
-_ROUNDS = 3  # of every ring: what is wrong from the second or third round on shows
 
 
 @dataclass(frozen=True)
@@ -31,6 +30,9 @@ class Counts:
     k_tiles: int
     first: int = 0
     clusters: int = 1
+
+    def __str__(self) -> str:
+        return f"{self.tiles} x {self.k_tiles}"
 
     @property
     def all_tiles(self) -> int:
@@ -54,15 +56,15 @@ def counts(plan: WarpspecializedPlan) -> Iterator[Counts]:
         if split > 1:
             yield Counts(1, 1)
     if plan.blocks is not None:  # else each cluster has one tile
-        pieces = -(-(_ROUNDS * max(plan.buffers, plan.source_buffers) + 1) // max(1, plan.pieces))
+        pieces = -(-rounds(max(plan.buffers, plan.source_buffers)) // max(1, plan.pieces))
         takers = 2 if plan.pingpong else 1
         yield Counts(2, split * (stages + 1))
         yield Counts(3, split * max(1, stages - 1), first=1, clusters=3)
         yield Counts(4, split, first=2, clusters=3)
-        yield Counts(takers * max(pieces, _ROUNDS) + 1, split)
+        yield Counts(max(takers * pieces + 1, rounds(takers)), split)
         if plan.empty_sum:
             yield Counts(3, 0)
-    yield Counts(1, split * (_ROUNDS * stages + 1))
+    yield Counts(1, split * rounds(stages))
 
 
 def run_of(plan: WarpspecializedPlan, sizes: Counts, tree: Body | None = None, *, whole: bool = False) -> Run:

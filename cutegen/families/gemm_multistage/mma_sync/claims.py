@@ -12,14 +12,15 @@ from cutegen.analysis.claim import Claim
 from cutegen.analysis.claims import compact, covered_once, sides_text
 from cutegen.analysis.words import count
 from cutegen.families.common.claims import miscounted, not_stored
-from cutegen.families.gemm_multistage.claims import bounds, miscounted_copies, walked
+from cutegen.families.gemm_multistage.claims import bounds, miscounted_copies, order, walked
+from cutegen.families.gemm_multistage.mma_sync.mainloop import MmaSyncMainloop
 from cutegen.families.gemm_multistage.mma_sync.partitions import accumulator_layout, store_layout
 from cutegen.families.gemm_multistage.mma_sync.plan import MmaOperand, MmaSyncPlan
 from cutegen.families.gemm_multistage.partitions import tiled_copy
 
 
 def claims(plan: MmaSyncPlan) -> Iterator[Claim]:
-    """The claims on a gemm's plan: coverage first, then the bounds of every mode."""
+    """The claims on a gemm's plan: coverage first, then the bounds of every mode, then the order of warps."""
     depth = plan.tile[plan.k]
     for x in (plan.a, plan.b):
         shape, name = (plan.tile[x.mode], depth), x.tensor.name
@@ -39,6 +40,7 @@ def claims(plan: MmaSyncPlan) -> Iterator[Claim]:
     yield covered_once(what, stored, shape, path, plan.threads, wrong)
     yield from walked(plan)
     yield from bounds(plan, stored)
+    yield order(MmaSyncMainloop(plan))
 
 
 def _own_places(plan: MmaSyncPlan, x: MmaOperand) -> Claim:

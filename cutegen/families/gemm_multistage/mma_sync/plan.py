@@ -30,11 +30,14 @@ class MmaSyncPlan(MultistagePlan):
     b: MmaOperand
     atoms: Layout  # coordinate (m, n, k) to warp
     instruction: tuple[int, int, int]  # m, n and k of one mma.sync
-    steps: int  # of it along k, for one tile
     tf32: bool  # operands are f32, of which tf32 is multiplied
     staged: tuple[int, int]  # words between rows, and between columns, of the tile of accumulators in shared memory
     store_threads: Layout  # of the epilogue, over the tile (m, n)
     store_values: Layout  # of one access
+
+    @property
+    def steps(self) -> int:
+        return self.tile[self.k] // self.instruction[2]
 
     @property
     def fetches(self) -> tuple[tuple[int, tuple[int, ...]], ...]:

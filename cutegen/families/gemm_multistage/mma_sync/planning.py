@@ -55,7 +55,6 @@ def plan(spec: Spec) -> MmaSyncPlan:
         smem_bytes=gemm.smem_bytes(spec),
         atoms=schedule.mma.atom_layout,
         instruction=(gemm.ROWS, gemm.COLUMNS, depth),
-        steps=tile[k] // depth,
         tf32=a.dtype is Dtype.f32,
         staged=gemm.staged_strides(spec),
         store_threads=store[0],

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import log2
 from typing import Any
 
-from cutegen.codegen.formatting import call, make_layout
+from cutegen.codegen.formatting import make_layout
 from cutegen.codegen.parts import Constant, KernelParts
 from cutegen.families.common.pointwise_text import pointwise_context
 from cutegen.families.gemm_multistage.grid_text import (
@@ -17,6 +17,7 @@ from cutegen.families.gemm_multistage.grid_text import (
     tile_context,
 )
 from cutegen.families.gemm_multistage.load_text import LoadText, load_texts
+from cutegen.families.gemm_multistage.mma_sync.mainloop import MmaSyncMainloop
 from cutegen.families.gemm_multistage.mma_sync.plan import MmaOperand, MmaSyncPlan
 from cutegen.families.gemm_multistage.mma_sync.reading import own_names
 from cutegen.families.gemm_multistage.predicate_text import predicate_text
@@ -96,26 +97,21 @@ def _context(plan: MmaSyncPlan) -> dict[str, Any]:
     rows, columns, _ = plan.instruction
     warps_m, warps_n = plan.atoms.shape[0], plan.atoms.shape[1]
 
-    def read(x: RowText, k: str, stage: str, indent: int) -> str:
-        """Shared memory to the registers of a warp."""
-        source, target = f"t{name}s{x.name}[None, None, {k}, {stage}]", f"t{name}r{x.name}_view[None, None, {k}]"
-        return " " * indent + call("cute.copy(", [f"read_{x.name}", source, target], ")", indent)
-
     tile = plan.tile[plan.m], plan.tile[plan.n]
     return {
         "loads": loads,
         "spaces": [],
         "predicates": predicate_text(loads),
         "row_first": False,
-        "read": read,
-        "steps": "K_BLOCKS",
-        "fetches": [(step, [loads[i] for i in which]) for step, which in plan.fetches],
+        "mainloop": MmaSyncMainloop(plan).body(),
+        "epilogue_slices": lambda x, vector: f"slices(thr_store.partition_D({x}), {vector})",
+        "epilogue_output": f"slices(thr_store.partition_D(g{name}), VECTOR)",
+        "epilogue_sums": f"staged = slices(thr_store.partition_S(s{name}), VECTOR)",
         **tile_context(plan),
         "mma_op": _mma_op(plan),
         "atoms": make_layout(plan.atoms),
         "permutation": f"({rows * warps_m}, {2 * columns * warps_n}, {plan.instruction[2]})",
         "fragments": show(((2, 2), tile[0] // (rows * warps_m), tile[1] // (columns * warps_n))),
-        "staged_layout": f"(BLK_{plan.m.upper()}, BLK_{plan.n.upper()}), stride={plan.staged}",
     }
 
 
