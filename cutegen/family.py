@@ -306,6 +306,12 @@ class Family(ABC, Generic[S, P]):
         """
         return None
 
+    def of_form(self, plan: P) -> P:
+        """The plan of a kernel whose module has another one of its form. Its text may take as parameters what the two
+        differ in, so that they share functions.
+        """
+        return plan
+
     def more_requests(self, plan: P, tiles: Mapping[str, int]) -> Iterator[CaseRequest]:
         """Cases besides those that follow for any family, where this one counts or pads in a way of its own.
 

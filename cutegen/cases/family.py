@@ -88,6 +88,10 @@ class CasesFamily(Family[Cases, CasesPlan]):
             one = of_case(spec, number)
             own: Plan = family_of(one).plan(one)
             cases.append(replace(own, case=names[number]))
+        forms = [family_of(plan.spec).form(plan) for plan in cases]
+        for number, form in enumerate(forms):
+            if form is not None and forms.count(form) > 1:
+                cases[number] = family_of(cases[number].spec).of_form(cases[number])
         summed = self.accumulator(spec)
         first = next(plan for plan in cases if family_of(plan.spec).accumulator(plan.spec) is summed)
         return CasesPlan(

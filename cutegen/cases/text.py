@@ -36,6 +36,7 @@ class _Kernel:
     launch: str
     holds: str
     spaces: tuple[str, ...]
+    passed: tuple[str, ...]  # the constants that `launch` is called with besides
 
     @property
     def all(self) -> tuple[Definition, ...]:
@@ -65,12 +66,13 @@ class TargetText:
 def kernel_parts(plan: CasesPlan) -> KernelParts:
     """The parts of a module of several cases."""
     first = [_kernel(i, case, {}, Variables(plan.spec)) for i, case in enumerate(plan.cases)]
-    names = numbered_names([kernel.all for kernel in first], ALWAYS, _outside(plan.spec))
+    forms = [family_of(case.spec).form(case) for case in plan.cases]
+    groups = [number if form is None else forms.index(form) for number, form in enumerate(forms)]
+    names = numbered_names([kernel.all for kernel in first], ALWAYS, _outside(plan.spec), groups)
     variables = Variables(plan.spec)
     kernels = [_kernel(i, case, own, variables) for i, (case, own) in enumerate(zip(plan.cases, names, strict=True))]
     constants, functions = combined([kernel.device for kernel in kernels], names)
     _, of_host = combined([kernel.host for kernel in kernels], names)
-    said = [f"# Case {number}: {one}" for number, one in enumerate(plan.conditions, 1)]
     by_target = len({_of_target(plan, target) for target in plan.spec.targets}) > 1
     target = variables.free("target") if by_target else ""
     limits = [
@@ -86,7 +88,7 @@ def kernel_parts(plan: CasesPlan) -> KernelParts:
         template="cases.py.j2",
         constants=constants,
         context={
-            "kernels": list(zip(said, functions, strict=True)),
+            "kernels": _with_functions(plan, kernels, functions),
             "targets_text": _targets(plan, kernels, target),
             "promised": any(_promises(plan.spec, kernel.plan.spec) for kernel in kernels),
             "stands": any(one.align > 1 for one in plan.conditions),
@@ -102,6 +104,19 @@ def kernel_parts(plan: CasesPlan) -> KernelParts:
         ),
         chosen_by_target=(f"{target}: cutlass.Constexpr[str]", "arch") if by_target else None,
     )
+
+
+def _with_functions(
+    plan: CasesPlan, kernels: Sequence[_Kernel], functions: Sequence[Sequence[str]]
+) -> list[tuple[list[tuple[int, str]], Sequence[str]]]:
+    """The cases whose functions the module has one after the other: of each its number and a comment. One that has none
+    but those of another case stands with that.
+    """
+    found: dict[str, tuple[list[tuple[int, str]], Sequence[str]]] = {}
+    for kernel, own, conditions in zip(kernels, functions, plan.conditions, strict=True):
+        cases, _ = found.setdefault(kernel.launch, ([], own))
+        cases.append((kernel.number, f"# Case {kernel.number + 1}: {conditions}"))
+    return list(found.values())
 
 
 def _outside(spec: KernelSpec) -> set[str]:
@@ -130,6 +145,7 @@ def _kernel(number: int, plan: Plan, names: Mapping[str, str], variables: Variab
         launch=names.get("launch", "launch"),
         holds=variables.free(f"is_case_{number + 1}"),
         spaces=tuple(variables.free(f"{space.parameter}_{number + 1}") for space in spaces),
+        passed=tuple(names.get(name, name) for name in parts.passed.values()),
     )
 
 
@@ -215,6 +231,7 @@ def _arguments(plan: CasesPlan, kernel: _Kernel) -> list[Item]:
         *(scalar.name for scalar in spec.scalars),
         *kernel.spaces,
         "stream",
+        *kernel.passed,
     ]
 
 

@@ -27,9 +27,9 @@ class Definition:
 
     @cached_property
     def used(self) -> frozenset[str]:
-        """The names that it uses, its own among them."""
+        """The names that it uses, its own among them, but for those of its arguments."""
         names = {node.id for node in ast.walk(ast.parse(self.text)) if isinstance(node, ast.Name)}
-        return frozenset({*names, self.name})
+        return frozenset({*names, self.name} - self.arguments)
 
     @cached_property
     def arguments(self) -> frozenset[str]:
@@ -64,33 +64,56 @@ def _inside(regions: Iterable[Region], first: int, last: int) -> tuple[Region, .
 
 
 def numbered_names(
-    kernels: Sequence[Sequence[Definition]], always: Iterable[str], taken: Iterable[str]
+    kernels: Sequence[Sequence[Definition]],
+    always: Iterable[str],
+    taken: Iterable[str],
+    groups: Sequence[int] | None = None,
 ) -> tuple[dict[str, str], ...]:
-    """For each kernel, what names become in the module of all: those that kernels define differently get the kernel's
-    number, from 1 on, and so do those of `always`, and what uses one of them while another kernel has it too.
+    """For each kernel, what names become in the module of all: one that kernels define differently gets a number, that
+    of the first kernel, from 1 on, which defines it so. Those of `always` get one where all define them alike, too.
+
+    A constant that some kernels have with another value is numbered for each of the others, too, so that all constants
+    of a kernel have its number; but for kernels of one of the `groups`, which has its number from 0 on for each kernel.
 
     What becomes of them is not among the names that a kernel uses for something else, nor among those of `taken`.
     """
-    texts: dict[str, list[Definition]] = {}
-    for kernel in kernels:
-        for one in kernel:
-            texts.setdefault(one.name, []).append(one)
-    shared = {name: found for name, found in texts.items() if len(found) > 1}
-    different = {name for name, found in shared.items() if len({one.text for one in found}) > 1}
-    different |= {name for name in always if name in texts}
-    while more := {name for name in shared if name not in different and shared[name][0].used & different}:
-        different |= more
-    own = [{one.name for one in kernel} for kernel in kernels]
+    always = frozenset(always)
+    firsts = _first_alike(kernels, groups or range(len(kernels)))
+    alike: dict[str, set[int]] = {}
+    for (_, name), first in firsts.items():
+        alike.setdefault(name, set()).add(first)
+    different = {name for name, found in alike.items() if len(found) > 1 or name in always}
     used = {*taken, *(name for kernel in kernels for one in kernel for name in one.used | one.arguments)}
     found: tuple[dict[str, str], ...] = tuple({} for _ in kernels)
     for name in sorted(different, key=len, reverse=True):
-        numbers = [number for number, names in enumerate(own) if name in names]
+        numbers = {kernel: first for (kernel, one), first in firsts.items() if one == name}
         stems = chain([name], (f"{name}_case{'_' * more}" for more in count()))
-        stem = next(stem for stem in stems if not used & {f"{stem}_{number + 1}" for number in numbers})
-        for number in numbers:
-            found[number][name] = f"{stem}_{number + 1}"
-        used |= {found[number][name] for number in numbers}
+        stem = next(stem for stem in stems if not used & {f"{stem}_{first + 1}" for first in numbers.values()})
+        for kernel, first in numbers.items():
+            found[kernel][name] = f"{stem}_{first + 1}"
+        used |= {found[kernel][name] for kernel in numbers}
     return found
+
+
+def _first_alike(kernels: Sequence[Sequence[Definition]], groups: Sequence[int]) -> dict[tuple[int, str], int]:
+    """For each kernel's definitions, by the number of the kernel and the name, the first kernel that defines the name
+    alike: by the same text, in which each name is defined alike again. Constants are as in `numbered_names`.
+    """
+    defined = {(number, one.name): one for number, kernel in enumerate(kernels) for one in kernel}
+    texts: dict[str, set[str]] = {}
+    for (_, name), one in defined.items():
+        texts.setdefault(name, set()).add(one.text)
+    of_group = {place for place, one in defined.items() if one.constant is not None and len(texts[place[1]]) > 1}
+    firsts = {place: groups.index(groups[place[0]]) if place in of_group else 0 for place in defined}
+    while True:  # those that were taken for alike are told from each other, until they are
+        seen: dict[tuple[object, ...], int] = {}
+        told: dict[tuple[int, str], int] = {}
+        for (number, name), one in defined.items():
+            uses = sorted((used, firsts[number, used]) for used in one.used if (number, used) in defined)
+            told[number, name] = seen.setdefault((name, firsts[number, name], one.text, tuple(uses)), number)
+        if told == firsts:
+            return firsts
+        firsts = told
 
 
 def combined(

@@ -104,4 +104,6 @@ class KernelParts:
         None  # a parameter of `launch` with its type, and what it gets when it is
     )
     # compiled, if what is launched depends on the target
+    passed: Mapping[str, str] = field(default_factory=dict)  # parameters that `launch` has besides, with types, in a
+    # module that has several launches, and the constant that each of them gets
     refuses: bool = True  # whether `launch` checks its arguments; not where another one calls it that does

@@ -127,6 +127,7 @@ def _module(plan: Plan, parts: KernelParts) -> dict[str, Any]:
             *workspaces,
             "stream: cuda.CUstream",
             *([parts.chosen_by_target[0]] if parts.chosen_by_target else []),
+            *parts.passed,
         ],
         "refuses": parts.refuses,
     }

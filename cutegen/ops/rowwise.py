@@ -37,7 +37,17 @@ class Rowwise(Op):
     differentiable = True
     reserved = frozenset(
         (
-            *("BLOCKS", "THREADS_PER_ROW", "has_row", "in_row", "in_row_values", "largest", "of_thread", "piece"),
+            *(
+                "BLOCKS",
+                "CLUSTER_SIZE",
+                "THREADS_PER_ROW",
+                "has_row",
+                "in_row",
+                "in_row_values",
+                "largest",
+                "of_thread",
+                "piece",
+            ),
             *("pieces", "row_count", "row_tile", "row_tiles", "smallest"),
             *("MOST_THREADS", "WARPS", "clear_values", "load_columns", "load_rows", "registers_of", "row_values"),
             *("fixed_tile", "keep_columns", "keep_row", "kept_tile", "loaded", "neighbours", "next_stage", "stage"),

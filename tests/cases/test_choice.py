@@ -88,7 +88,10 @@ def test_launch_takes_the_first_case_whose_conditions_hold() -> None:
     for seed in range(20):
         chance = random.Random(seed)
         cases = [*(random_conditions(chance) for _ in range(chance.randint(1, 3))), Conditions()]
-        listed = [f"  - {json.dumps({'for': case.as_data()} if case.as_data() else {})}" for case in cases]
+        # Of other threads each: cases that are alike have one launch
+        own = [{"partition": "inner", "threads": 32 * number} for number in range(1, len(cases) + 1)]
+        data = [({"for": case.as_data()} if case.as_data() else {}) | one for case, one in zip(cases, own, strict=True)]
+        listed = [f"  - {json.dumps(one)}" for one in data]
         try:
             (module,) = generate(TEXT.replace("CASES", "\n".join(listed)), "x.yaml").modules
         except SpecError as error:

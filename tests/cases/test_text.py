@@ -7,8 +7,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from cutegen.codegen import generate
 from cutegen.codegen.formatting import WIDTH
+from cutegen.verification.agenda import Extent
+from cutegen.verification.executor import EmulatorExecutor
+from cutegen.verifying.kernel import verify_kernel
 
 NAMED = """\
 cutegen: 1
@@ -37,6 +42,32 @@ schedule:
     threads_per_row: 32
     scheduler: {blocks: 3}
 targets: [sm_80, sm_90a]
+"""
+CLUSTERS = """\
+cutegen: 1
+kernel: scaled
+op: rowwise
+tensors:
+  X: {shape: [M, N], dtype: f32}
+  Y: {shape: [M, N], dtype: f32, role: out}
+compute: Y = X * sum(X, N) - max(X, N)
+divisible: {N: 4}
+schedule:
+  - for: {N: "<= 512"}
+    keep: {keep}
+    threads_per_row: 64
+    tiler: {N: 256}
+    cluster: {N: 2}
+  - for: {N: "<= 2048"}
+    keep: {keep}
+    threads_per_row: 64
+    tiler: {N: 256}
+    cluster: {N: 8}
+  - keep: reload
+    threads_per_row: 64
+    tiler: {N: 512}
+    cluster: {N: 2}
+targets: [sm_90a]
 """
 LONG = """\
 cutegen: 1
@@ -83,3 +114,18 @@ def test_what_is_long_is_laid_out(tmp_path: Path) -> None:
             [sys.executable, "-m", "ruff", *command, *options, "."], cwd=tmp_path, capture_output=True, text=True
         )
         assert result.returncode == 0, result.stdout[-4000:] + result.stderr[-1000:]
+
+
+@pytest.mark.parametrize("keep", ["registers", "smem"])
+def test_clusters_of_any_size_have_one_kernel_and_are_right(keep: str, tmp_path: Path) -> None:
+    """A kernel that differs from another one in the size of its cluster alone is that one, called with another size."""
+    pytest.importorskip("cutlass")
+    (module,) = generate(CLUSTERS.replace("{keep}", keep), "x.yaml").modules
+    functions = [node for node in ast.parse(module.text).body if isinstance(node, ast.FunctionDef)]
+    kernels = [f.name for f in functions if any(ast.unparse(d) == "cute.kernel" for d in f.decorator_list)]
+    assert kernels == ["scaled_kernel_1", "scaled_kernel_3"]
+    path = tmp_path / "scaled.py"
+    path.write_text(module.text, encoding="utf-8")
+    report = verify_kernel(module.plan, path, EmulatorExecutor(), extent=Extent(quick=True))
+    assert report.ok, report
+    assert {place for place in range(1, 4) if any(f"case {place} " in case.name for case in report.cases)} == {1, 2, 3}

@@ -23,7 +23,7 @@ class Narrowing:
     mode: str  # along which accesses are
     path: str  # the key of the spec that decides the (thread, value) layout
     layout: Layout | None = None
-    cluster: int = 1  # thread blocks of a cluster
+    cluster: str = ""  # the text of how many thread blocks a cluster has; empty without clusters
     block: str = "THREADS, 1, 1"  # its sides
     options: tuple[str, ...] = ()  # more of each launch
 
@@ -68,8 +68,8 @@ class Narrowing:
             "fitting": terms,
             "narrow_layout": self.layout,
             "layout_path": self.path,
-            "launch_grid": "grid * CLUSTER, 1, 1" if self.cluster > 1 else "grid, 1, 1",
-            "launch_options": [*(["cluster=[CLUSTER, 1, 1]"] if self.cluster > 1 else []), *self.options],
+            "launch_grid": f"grid * {self.cluster}, 1, 1" if self.cluster else "grid, 1, 1",
+            "launch_options": [*([f"cluster=[{self.cluster}, 1, 1]"] if self.cluster else []), *self.options],
             "block": self.block,
         }
 

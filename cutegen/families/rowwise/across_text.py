@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import textwrap
 from dataclasses import dataclass
+from typing import Any
 
+from cutegen.atoms.targets import WARP
 from cutegen.codegen.formatting import WIDTH
 from cutegen.families.rowwise.plan import RowwisePlan
 from cutegen.families.rowwise.printing import combined, identity
+from cutegen.families.rowwise.trees import tree_of
 from cutegen.families.rowwise.walks import Reduction, counts_of
 
 
@@ -135,3 +138,26 @@ def _where(plan: RowwisePlan) -> str:
     if plan.warps_per_row * plan.cluster == 1:
         return ", lanes of one warp{nan}"
     return "{nan}: in each warp, then of " + ("all warps of a cluster" if plan.cluster > 1 else "its warps")
+
+
+def results_of_cluster(plan: RowwisePlan) -> dict[str, Any]:
+    """How the warps of a cluster read what all of them have sent: `first_result` is the place of the first result that
+    a lane reads and `more_results`, where there may be more than lanes, counts the rounds in which it reads them. Then
+    lanes exchange what they have in `result_steps`. `sent` is how many bytes come to a block, by those of a result.
+    """
+    tree, rows = tree_of(plan), plan.rows
+    if not plan.any_cluster:
+        return {
+            "sent": lambda size: tree.results * rows * size,
+            "first_result": f"lane % {tree.results}" if tree.results < WARP else "lane",
+            "more_results": tree.rounds if tree.rounds > 1 else "",
+            "result_steps": tree.result_steps,
+        }
+    count, known = plan.results_text, "CLUSTER_SIZE"
+    results = f"({count})" if " " in count else count
+    return {
+        "sent": lambda size: f"{plan.warps_per_row * rows * size} * {known}",
+        "first_result": f"lane % {results}",
+        "more_results": f"({count} + {WARP - 1}) // {WARP}",
+        "result_steps": f"min({results}.bit_length() - 1, {WARP.bit_length() - 1})",
+    }

@@ -183,6 +183,9 @@ class RowwiseFamily(Family[RowwiseSchedule, RowwisePlan]):
         promised = plan.spec.targets, dict(plan.spec.static), dict(plan.spec.divisible)
         return schedule, several, of_thread, promised, plan.kept, plan.masked, plan.program, len(plan.ways), beside
 
+    def of_form(self, plan: RowwisePlan) -> RowwisePlan:
+        return replace(plan, any_cluster=plan.cluster > 1)
+
     def more_requests(self, plan: RowwisePlan, tiles: Mapping[str, int]) -> Iterator[CaseRequest]:
         from cutegen.families.rowwise.cases import more_requests
 

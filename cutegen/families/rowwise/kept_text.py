@@ -138,6 +138,7 @@ def _keeper(plan: RowwisePlan, kept: list[KeptText], block: str, divisors: list[
     elif not once:
         passed |= {f"tile_{mode}": "cutlass.Int32" for mode in lead.shape if mode != plan.row}
     passed |= {"rank": "cutlass.Int32"} if plan.cluster > 1 else {}
+    passed |= {"CLUSTER_SIZE": "cutlass.Constexpr[int]"} if plan.any_cluster else {}
     passed |= {"tv_layout": "cute.Layout", width_name(plan.flat): "cutlass.Constexpr[int]"} if narrows else {}
     passed |= dict.fromkeys(divisors, "cute.FastDivmodDivisorV2") if staged else {}
     first = {"row_tile": block, "stage": "0"}
@@ -182,7 +183,7 @@ def _kept_tile(plan: RowwisePlan, once: bool) -> str:
 
 def _slot(plan: RowwisePlan, piece: str) -> str:
     """The number of a piece among those of its block."""
-    return f"{piece} // CLUSTER" if plan.cluster > 1 else piece
+    return f"{piece} // {plan.cluster_text}" if plan.cluster > 1 else piece
 
 
 def _has_stages(plan: RowwisePlan, once: bool) -> bool:
@@ -204,20 +205,21 @@ def _place(plan: RowwisePlan, along: str, other: str, last: Sequence[str] = ()) 
 def _pieces(plan: RowwisePlan, name: str) -> PiecesText:
     """The pieces of a row of fixed size as numbers, else as what the kernel finds of the tensor `name`."""
     tile, blocks, size = plan.tile[plan.row], plan.cluster, plan.flat.static.get(plan.row)
+    count = plan.cluster_text
     if size is not None:
         whole, rest = divmod(size, tile)
-        each = f"({whole} + CLUSTER - 1 - rank) // CLUSTER" if whole % blocks else str(whole // blocks)
+        each = f"({whole} + {count} - 1 - rank) // {count}" if whole % blocks else str(whole // blocks)
         elements = str(int(each) * tile) if each.isdecimal() else f"{each} * {tile}"
         rests = str(rest) if rest else ""
         return PiecesText([], str(whole + bool(rest)), str(whole), rests, str(whole % blocks), elements, [])
     axis = plan.flat.lead.shape.index(plan.row)
     extent, piece = f"m{name}.shape[{axis}]", f"TILER[{axis}]"
-    pieces, each = f"cute.ceil_div({extent}, {piece})", "(whole + CLUSTER - 1 - rank) // CLUSTER"
+    pieces, each = f"cute.ceil_div({extent}, {piece})", f"(whole + {count} - 1 - rank) // {count}"
     elements = f"{each if blocks > 1 else 'whole'} * {tile}"
     if lcm(known_divisor(plan.flat, plan.row), plan.vector) % tile == 0:
         return PiecesText([f"whole = {extent} // {piece}"], pieces, "whole", "", "", elements, [])
     setup = [f"whole, rest = {extent} // {piece}, {extent} % {piece}"]
-    return PiecesText(setup, pieces, "whole", "rest", "whole % CLUSTER", elements, _runs(tile, plan.vector))
+    return PiecesText(setup, pieces, "whole", "rest", f"whole % {count}", elements, _runs(tile, plan.vector))
 
 
 def _runs(tile: int, vector: int) -> list[int]:

@@ -52,6 +52,19 @@ class RowwisePlan(Plan):
     program: Program
     blocks: int | None  # that walk all tiles; None: one for each tile
     most_tiles: int | None  # that 32 bits can count; None if the sizes are fixed, and fewer
+    any_cluster: bool = False  # whether its functions take the size of the cluster, as where cases differ in it alone
+
+    @property
+    def cluster_text(self) -> str:
+        """The size of the cluster in functions; empty without one."""
+        return "" if self.cluster == 1 else "CLUSTER_SIZE" if self.any_cluster else "CLUSTER"
+
+    @property
+    def results_text(self) -> str:
+        """How many results the warps of a row leave in shared memory, those of all blocks of a cluster."""
+        if not self.any_cluster:
+            return str(self.warps_per_row * self.cluster)
+        return f"{self.warps_per_row} * CLUSTER_SIZE" if self.warps_per_row > 1 else "CLUSTER_SIZE"
 
     @cached_property
     def flat(self) -> Spec:

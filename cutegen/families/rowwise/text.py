@@ -11,6 +11,7 @@ from cutegen.codegen.parts import Constant, KernelParts, Limit
 from cutegen.expressions.tree import coords
 from cutegen.families.common.narrowing_text import Narrowing
 from cutegen.families.common.pointwise_text import narrow_widths, width_name
+from cutegen.families.rowwise.across_text import results_of_cluster
 from cutegen.families.rowwise.ahead_text import ahead
 from cutegen.families.rowwise.column_text import PATH, columns_of, is_double, workspaces
 from cutegen.families.rowwise.flat_text import flattened, part_sizes, row_limits, row_size
@@ -27,6 +28,7 @@ from cutegen.layouts import show
 DIVISOR = "cute.FastDivmodDivisorV2"
 COPY = "schedule.copy"
 CLUSTER = "schedule.cluster"
+SIZE = "CLUSTER_SIZE: cutlass.Constexpr[int]"
 THREADS = "schedule.threads_per_row"
 SHORTER = "schedule.shorter"
 
@@ -45,6 +47,7 @@ def kernel_parts(plan: RowwisePlan) -> KernelParts:
             *([] if plan.fewer_threads else ["tv_layout: cute.Layout"]),
             *narrowing.parameters,
             *_walking(plan),
+            *([SIZE] if plan.any_cluster else []),
             *(f"{divisor}: {DIVISOR}" for divisor in divisors),
             *(f"{size}: cutlass.Int32" for size in sizes),
         ),
@@ -54,6 +57,7 @@ def kernel_parts(plan: RowwisePlan) -> KernelParts:
         largest={} if plan.walked or plan.longer or plan.row not in plan.spec.modes else {plan.row: _held(plan)},
         limits=_limits(plan),
         documentation=narrowing.documentation(COPY),
+        passed={SIZE: "CLUSTER"} if plan.any_cluster else {},
     )
 
 
@@ -65,7 +69,7 @@ def _narrowing(plan: RowwisePlan) -> Narrowing:
         options = (f"max_number_threads=[{most}, 1, 1]",)
         return Narrowing(plan.flat, plan.operands, plan.vector, plan.row, THREADS, block=block, options=options)
     layout = variants(plan)[-1].tv_layout
-    return Narrowing(plan.flat, plan.operands, plan.vector, plan.row, THREADS, layout, plan.cluster)
+    return Narrowing(plan.flat, plan.operands, plan.vector, plan.row, THREADS, layout, plan.cluster_text)
 
 
 def _held(plan: RowwisePlan) -> str:
@@ -174,6 +178,7 @@ def _context(plan: RowwisePlan) -> dict[str, Any]:
         "tile_sides": python_tuple(["block_rows" if m == plan.beside else "1" for m in modes]),
         "warps_per_row": plan.warps_per_row,
         "tree": tree_of(plan),
+        **results_of_cluster(plan),
         "starting": -1 if plan.persistent or plan.cluster == 1 else texts.first_across,
         "coordinate": texts.coordinate,
         "value_coordinate": (
@@ -200,7 +205,7 @@ def _context(plan: RowwisePlan) -> dict[str, Any]:
         "column_warps": COLUMN_WARPS,
         "column_threads": f"{COLUMN_WARPS * WARP}, 1, 1",
         "space_layout": _space_layout(plan),
-        "results_shape": "WARPS" if plan.fewer_threads else f"({plan.warps_per_row * plan.cluster}, {plan.rows})",
+        "results_shape": "WARPS" if plan.fewer_threads else f"({plan.results_text}, {plan.rows})",
         "meetings": plan.program.meetings,
         "more_parameters": _meeting_parameters(plan),
         "turn": plan.persistent and plan.cluster == 1 and bool(texts.partials) and plan.program.meetings == 1,
@@ -261,7 +266,8 @@ def _meeting_parameters(plan: RowwisePlan) -> list[str]:
     turn = ["turn: cutlass.Int32"] if plan.persistent else []
     if plan.fewer_threads and plan.warps_per_row > 1:
         return ["in_warp: cutlass.Constexpr[bool]"]
-    return ["arrived: cute.Pointer", "rank: cutlass.Int32", *turn] if plan.cluster > 1 else []
+    size = [SIZE] if plan.any_cluster else []
+    return ["arrived: cute.Pointer", "rank: cutlass.Int32", *size, *turn] if plan.cluster > 1 else []
 
 
 def _space_layout(plan: RowwisePlan) -> tuple[str, str]:

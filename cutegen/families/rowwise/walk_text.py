@@ -288,6 +288,7 @@ class WalksText:
             if plan.cluster > 1:
                 before = self.meetings.index((number, met))
                 arguments += [f"arrived + {before}" if before else "arrived", "rank"]
+                arguments += ["CLUSTER_SIZE"] if plan.any_cluster else []
                 arguments += ["turn"] if plan.persistent else []
             found += call(f"{', '.join(variables)} = {name_of(met)}(", arguments, ")", 0, self.width).split("\n")
         for one in met:
