@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Literal
 
 from tensor_layouts import Layout, compose
@@ -12,7 +12,6 @@ from cutegen.analysis.access import Access
 from cutegen.analysis.accesses import fixed_sizes, strides_of
 from cutegen.analysis.buffers import Buffer, Scratch
 from cutegen.atoms.targets import MAX_VECTOR_BITS
-from cutegen.families.common.pointwise import Operand
 from cutegen.families.gemm_multistage.partitions import (
     epilogue_layout,
     positions,
@@ -20,7 +19,7 @@ from cutegen.families.gemm_multistage.partitions import (
     tiled_write,
     workspace_values,
 )
-from cutegen.families.gemm_multistage.plan import GemmOperand, GemmPlan
+from cutegen.families.gemm_multistage.plan import GemmOperand, GemmPlan, MultistagePlan
 from cutegen.families.gemm_multistage.shared_memory import pad_path, smem_bytes
 from cutegen.language.kinds import Path
 from cutegen.language.model import Tensor
@@ -32,11 +31,19 @@ def accesses_of(plan: GemmPlan) -> tuple[Access, ...]:
     for x in (plan.a, plan.b):
         found += [_from_global(plan, x), _to_shared(plan, x)]
     found += [_fragment(plan, plan.a, 0), _fragment(plan, plan.b, 1)]
+    path: Path = ("schedule", "mma", "permutation", str(plan.spec.output.major))
+    return (*found, *epilogue(plan, lambda strides: epilogue_layout(plan, strides), path))
+
+
+def epilogue(plan: MultistagePlan, layout: Callable[[Sequence[int]], Layout], path: Path) -> Iterator[Access]:
+    """The accesses of an epilogue; `layout` deals a tensor with given strides along m and n out to them."""
     for o in plan.pointwise.operands:
-        for kind in ("read", "write"):
-            if o.read if kind == "read" else o.write:
-                found.append(_epilogue(plan, o, kind))
-    return tuple(found)
+        own = layout(strides_of(o.tensor, (plan.m, plan.n), fixed_sizes(plan.spec, plan.tile)))
+        kinds: list[tuple[bool, Literal["read", "write"], str]] = [(o.read, "read", "from"), (o.write, "write", "to")]
+        for made, kind, way in kinds:
+            if made:
+                what = f"{o.tensor.name} {way} global memory"
+                yield Access(what, o.tensor.name, o.tensor.dtype, "global", kind, o.vector, own, path)
 
 
 def _workspace(plan: GemmPlan, x: GemmOperand) -> Iterator[Access]:
@@ -108,19 +115,6 @@ def _fragment(plan: GemmPlan, x: GemmOperand, side: int) -> Access:
         vector,
         layouts.pair(threads, own),
         ("schedule", "mma", "permutation", x.mode),
-    )
-
-
-def _epilogue(plan: GemmPlan, o: Operand, kind: Literal["read", "write"]) -> Access:
-    return Access(
-        f"{o.tensor.name} {'from' if kind == 'read' else 'to'} global memory",
-        o.tensor.name,
-        o.tensor.dtype,
-        "global",
-        kind,
-        o.vector,
-        epilogue_layout(plan, strides_of(o.tensor, (plan.m, plan.n), fixed_sizes(plan.spec, plan.tile))),
-        ("schedule", "mma", "permutation", str(plan.spec.output.major)),
     )
 
 

@@ -8,6 +8,38 @@ from cutegen.codegen.parts import Constant, Limit
 from cutegen.families.gemm_multistage.plan import MultistagePlan
 
 
+def copy_path(plan: MultistagePlan) -> str:
+    """The key of the epilogue's copies: whatever the epilogue reads moves as the output does."""
+    return f"schedule.copies.{plan.spec.output.name}"
+
+
+def parameters(plan: MultistagePlan, products: list[str]) -> tuple[str, ...]:
+    """Those of the kernel: how A and B are copied, `products`, and the size along k where it is told."""
+    names = [x.tensor.name for x in (plan.a, plan.b)]
+    copies = [x for n in names for x in (f"s{n}_layout: cute.Layout", f"tiled_copy_{n}: cute.TiledCopy")]
+    return (*copies, *products, *["k_size: cutlass.Int32"] * plan.told_size)
+
+
+def launched(plan: MultistagePlan) -> dict[str, str]:
+    """What the kernel is launched with besides, by parameter."""
+    return {"k_size": f"cutlass.Int32(m{plan.a.tensor.name}.shape[1])"} if plan.told_size else {}
+
+
+def constants(plan: MultistagePlan, threads_path: str, more: tuple[Constant, ...] = ()) -> tuple[Constant, ...]:
+    """Of tiles, stages, `more`, and a thread's part of the epilogue."""
+    point, tiler = plan.pointwise, "schedule.tiler"
+    vector = f"elements of one access to {plan.spec.output.name}"
+    return (
+        *tile_constants(plan),
+        Constant("STAGES", str(plan.stages), "tiles in shared memory", "schedule.pipeline.stages"),
+        *more,
+        Constant("THREADS", str(plan.threads), "", threads_path),
+        Constant("VALUES", str(point.values), "accumulators of a thread", tiler),
+        Constant("VECTOR", str(point.vector), vector, copy_path(plan)),
+        Constant("SLICE", str(point.slice), "accumulators that the epilogue takes at a time", "schedule.mma"),
+    )
+
+
 def tile_constants(plan: MultistagePlan) -> tuple[Constant, ...]:
     """The extents of a tile, and how blocks walk tiles in bands."""
     output, tiler = plan.spec.output, "schedule.tiler"

@@ -77,10 +77,12 @@ class Mainloop(Generic[PlanT]):
 
     # What is the same in all.
 
-    def copy(self, x: LoadText, tile: str, stage: str, pred: str) -> Body:
-        """The copy of a tile to a stage: all of it, or as far as the registers that it is read to."""
-        n = x.name
-        return (CopyToRegisters(n, tile, pred) if x.plan.through_registers else CopyTile(n, tile, stage, pred),)
+    def first_copy(self, x: LoadText) -> Body:
+        """The copy of a tile in the prologue, the first of which has the residue of k."""
+        pred = f"pred_{x.name}" if x.residue else x.pred
+        if x.plan.through_registers:
+            return CopyToRegisters(x.name, "k_tile", pred), CopyFromRegisters(x.name, "k_tile")
+        return (CopyTile(x.name, "k_tile", "k_tile", pred),)
 
     def of(self, x: LoadText, *body: Statement) -> Statement:
         return Region(f"schedule.copies.{x.name}", f"copy of {x.name}", body)
@@ -95,19 +97,11 @@ class Mainloop(Generic[PlanT]):
     def prologue(self) -> Body:
         more = ", each a group of copies to wait for" if self.plan.uses_cp_async else ""
         preds = predicate_text(self.loads)
-        copies = (
-            self.of(
-                x,
-                *self.copy(x, "k_tile", "k_tile", f"pred_{x.name}" if x.residue else x.pred),
-                *[CopyFromRegisters(x.name, "k_tile")] * x.plan.through_registers,
-            )
-            for x in self.loads
-        )
         return (
             Note(f"Prologue: the first STAGES - 1 tiles{more}"),
             For("k_tile", "cutlass.range_constexpr(STAGES - 1)", (
                 *([Let(*preds.chosen)] if preds and self.plan.residue else []),
-                If("k_tile < k_tiles", tuple(copies)),
+                If("k_tile < k_tiles", tuple(self.of(x, *self.first_copy(x)) for x in self.loads)),
                 *self.commit(),
             )),
         )  # fmt: skip
@@ -147,7 +141,7 @@ class Mainloop(Generic[PlanT]):
 
     def fetched(self, loads: Sequence[LoadText]) -> Body:
         """The copies of a later tile that need no registers."""
-        return tuple(self.of(x, *self.copy(x, "fetch", "smem_write", x.pred)) for x in loads)
+        return tuple(self.of(x, CopyTile(x.name, "fetch", "smem_write", x.pred)) for x in loads)
 
     def carries(self) -> Body:
         """Those of a later tile that travel through registers."""
@@ -171,7 +165,7 @@ class Mainloop(Generic[PlanT]):
             Note("Predicates, since the compiler moves loads in a branch down to where they are needed"),
             Code(f"{ahead} = cute.make_rmem_tensor(", (layout, "cutlass.Boolean"), ")"),
             *predicate,
-            *self.copy(x, "fetch", "", ahead),
+            CopyToRegisters(x.name, "fetch", ahead),
         )
 
     def next_tile(self) -> Body:

@@ -7,63 +7,40 @@ from typing import Any
 from tensor_layouts import Layout
 
 from cutegen.codegen.formatting import make_layout
-from cutegen.codegen.parts import Constant, KernelParts
+from cutegen.codegen.parts import KernelParts
 from cutegen.families.common.pointwise_text import pointwise_context
 from cutegen.families.gemm_multistage.grid_text import (
+    constants,
     coordinates_alone,
+    copy_path,
     largest_text,
+    launched,
     limits,
-    tile_constants,
+    parameters,
     tile_context,
 )
 from cutegen.families.gemm_multistage.load_text import column_text
 from cutegen.families.gemm_multistage.mainloop import ColumnMainloop
 from cutegen.families.gemm_multistage.plan import GemmPlan
 from cutegen.families.gemm_multistage.predicate_text import predicate_text
-from cutegen.families.gemm_multistage.workspace_text import WorkspaceText, workspace_texts, workspaces
+from cutegen.families.gemm_multistage.workspace_text import workspace_texts, workspaces
 from cutegen.layouts import show
 
 
 def kernel_parts(plan: GemmPlan) -> KernelParts:
     """The parts of a module of one gemm."""
     spaces = workspace_texts(plan)
-    parameters = []
-    for x in (plan.a, plan.b):
-        parameters += [f"s{x.tensor.name}_layout: cute.Layout", f"tiled_copy_{x.tensor.name}: cute.TiledCopy"]
-    parameters.append("tiled_mma: cute.TiledMma")
-    launched = {f"m{x.name}": x.parameter for x in spaces}
-    if plan.told_size:
-        parameters.append("k_size: cutlass.Int32")
-        launched["k_size"] = f"cutlass.Int32(m{plan.a.tensor.name}.shape[1])"
     return KernelParts(
         template="gemm.py.j2",
-        constants=_constants(plan, spaces),
+        constants=(*constants(plan, "schedule.mma.thread_layout"), *(x.constant for x in spaces)),
         context=_epilogue(plan) | _context(plan) | {"spaces": spaces},
-        parameters=tuple(parameters),
-        launched=launched,
+        parameters=parameters(plan, ["tiled_mma: cute.TiledMma"]),
+        launched={f"m{x.name}": x.parameter for x in spaces} | launched(plan),
         largest=largest_text(plan),
         limits=limits(plan),
         workspaces=workspaces(plan),
         nvgpu=("cpasync",) if plan.uses_cp_async else (),
     )
-
-
-def _constants(plan: GemmPlan, spaces: list[WorkspaceText]) -> tuple[Constant, ...]:
-    output, tiler = plan.spec.output, "schedule.tiler"
-    return (
-        *tile_constants(plan),
-        Constant("STAGES", str(plan.stages), "tiles in shared memory", "schedule.pipeline.stages"),
-        Constant("THREADS", str(plan.threads), "", "schedule.mma.thread_layout"),
-        Constant("VALUES", str(plan.pointwise.values), "accumulators of a thread", tiler),
-        Constant("VECTOR", str(plan.pointwise.vector), f"elements of one access to {output.name}", _copy_path(plan)),
-        Constant("SLICE", str(plan.pointwise.slice), "accumulators that the epilogue takes at a time", "schedule.mma"),
-        *(x.constant for x in spaces),
-    )
-
-
-def _copy_path(plan: GemmPlan) -> str:
-    """The key of the epilogue's copies: whatever the epilogue reads moves as the output does."""
-    return f"schedule.copies.{plan.spec.output.name}"
 
 
 def _epilogue(plan: GemmPlan) -> dict[str, Any]:
@@ -72,7 +49,7 @@ def _epilogue(plan: GemmPlan) -> dict[str, Any]:
     product = f"acc[None, part].load(){reshaped}{one}"
     return pointwise_context(
         plan,
-        _copy_path(plan),
+        copy_path(plan),
         accumulators={plan.b.tensor.name: product},
         modes=(plan.m, plan.n),
         alone=coordinates_alone(plan),

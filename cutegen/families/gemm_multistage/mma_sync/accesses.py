@@ -6,25 +6,22 @@ Shared memory is not among the accesses: runs of 16 bytes exchange their places 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal
 
 from cutegen.analysis.access import Access
 from cutegen.analysis.accesses import fixed_sizes, strides_of
 from cutegen.analysis.buffers import Buffer
-from cutegen.families.common.pointwise import Operand
+from cutegen.families.gemm_multistage.accesses import epilogue
 from cutegen.families.gemm_multistage.mma_sync.partitions import store_layout
 from cutegen.families.gemm_multistage.mma_sync.plan import MmaOperand, MmaSyncPlan
 from cutegen.families.gemm_multistage.partitions import tiled_copy
+from cutegen.language.kinds import Path
 
 
 def accesses_of(plan: MmaSyncPlan) -> tuple[Access, ...]:
     """The accesses of the mainloop's copies, then those of the epilogue."""
-    found = [_from_global(plan, x) for x in (plan.a, plan.b)]
-    for o in plan.pointwise.operands:
-        for kind in ("read", "write"):
-            if o.read if kind == "read" else o.write:
-                found.append(_epilogue(plan, o, kind))
-    return tuple(found)
+    path: Path = ("schedule", "copies", plan.spec.output.name, "bits")
+    stored = epilogue(plan, lambda strides: store_layout(plan, strides), path)
+    return (*(_from_global(plan, x) for x in (plan.a, plan.b)), *stored)
 
 
 def _from_global(plan: MmaSyncPlan, x: MmaOperand) -> Access:
@@ -38,19 +35,6 @@ def _from_global(plan: MmaSyncPlan, x: MmaOperand) -> Access:
         x.vector,
         tiled_copy(x, (x.block, plan.tile[plan.k]), strides),
         ("schedule", "copies", x.tensor.name, "bits"),
-    )
-
-
-def _epilogue(plan: MmaSyncPlan, o: Operand, kind: Literal["read", "write"]) -> Access:
-    return Access(
-        f"{o.tensor.name} {'from' if kind == 'read' else 'to'} global memory",
-        o.tensor.name,
-        o.tensor.dtype,
-        "global",
-        kind,
-        o.vector,
-        store_layout(plan, strides_of(o.tensor, (plan.m, plan.n), fixed_sizes(plan.spec, plan.tile))),
-        ("schedule", "copies", plan.spec.output.name, "bits"),
     )
 
 

@@ -10,10 +10,13 @@ from cutegen.codegen.formatting import make_layout
 from cutegen.codegen.parts import Constant, KernelParts
 from cutegen.families.common.pointwise_text import pointwise_context
 from cutegen.families.gemm_multistage.grid_text import (
+    constants,
     coordinates_alone,
+    copy_path,
     largest_text,
+    launched,
     limits,
-    tile_constants,
+    parameters,
     tile_context,
 )
 from cutegen.families.gemm_multistage.load_text import LoadText, load_texts
@@ -40,51 +43,28 @@ class RowText(LoadText):
 
 def kernel_parts(plan: MmaSyncPlan) -> KernelParts:
     """The parts of a module of one gemm."""
-    parameters = []
-    for x in (plan.a, plan.b):
-        parameters += [f"s{x.tensor.name}_layout: cute.Layout", f"tiled_copy_{x.tensor.name}: cute.TiledCopy"]
-    parameters += ["tiled_mma: cute.TiledMma", "tiled_store: cute.TiledCopy"]
-    launched = {}
-    if plan.told_size:
-        parameters.append("k_size: cutlass.Int32")
-        launched["k_size"] = f"cutlass.Int32(m{plan.a.tensor.name}.shape[1])"
+    unit = f"BLK_{plan.k.upper()} // {plan.instruction[2]}"
+    of_tile = (
+        Constant("K_BLOCKS", unit, "products along k of one tile", f"schedule.tiler.{plan.k}"),
+        Constant("SMEM_BYTES", str(plan.smem_bytes), "of shared memory", "schedule.pipeline.stages"),
+    )
     return KernelParts(
         template="mma_sync.py.j2",
-        constants=_constants(plan),
+        constants=constants(plan, "schedule.mma.atom_layout", of_tile),
         context=_epilogue(plan) | _context(plan),
-        parameters=tuple(parameters),
-        launched=launched,
+        parameters=parameters(plan, ["tiled_mma: cute.TiledMma", "tiled_store: cute.TiledCopy"]),
+        launched=launched(plan),
         largest=largest_text(plan),
         limits=limits(plan),
         nvgpu=(*(("cpasync",) if plan.uses_cp_async else ()), "warp"),
     )
 
 
-def _constants(plan: MmaSyncPlan) -> tuple[Constant, ...]:
-    output, tiler = plan.spec.output, "schedule.tiler"
-    unit = f"BLK_{plan.k.upper()} // {plan.instruction[2]}"
-    return (
-        *tile_constants(plan),
-        Constant("STAGES", str(plan.stages), "tiles in shared memory", "schedule.pipeline.stages"),
-        Constant("K_BLOCKS", unit, "products along k of one tile", f"{tiler}.{plan.k}"),
-        Constant("SMEM_BYTES", str(plan.smem_bytes), "of shared memory", "schedule.pipeline.stages"),
-        Constant("THREADS", str(plan.threads), "", "schedule.mma.atom_layout"),
-        Constant("VALUES", str(plan.pointwise.values), "accumulators of a thread", tiler),
-        Constant("VECTOR", str(plan.pointwise.vector), f"elements of one access to {output.name}", _copy_path(plan)),
-        Constant("SLICE", str(plan.pointwise.slice), "accumulators that the epilogue takes at a time", "schedule.mma"),
-    )
-
-
-def _copy_path(plan: MmaSyncPlan) -> str:
-    """The key of the epilogue's copies: whatever the epilogue reads moves as the output does."""
-    return f"schedule.copies.{plan.spec.output.name}"
-
-
 def _epilogue(plan: MmaSyncPlan) -> dict[str, Any]:
     product = "staged[None, part].load().reshape((SLICE,))"
     return pointwise_context(
         plan,
-        _copy_path(plan),
+        copy_path(plan),
         accumulators={plan.b.tensor.name: product},
         modes=(plan.m, plan.n),
         alone=coordinates_alone(plan),
