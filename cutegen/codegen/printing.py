@@ -68,7 +68,7 @@ class _Printer:
     def _head(self, statement: Statement, column: int) -> str:
         """The lines of a statement before what stands inside of it, from column 0, laid out for `column`."""
         own: dict[str, Any] = {f.name: getattr(statement, f.name) for f in fields(statement)}
-        derived = {name: getattr(statement, name) for name in ("place", "target") if hasattr(statement, name)}
+        derived = {name: getattr(statement, name) for name in ("place",) if hasattr(statement, name)}
         template = self._environment.get_template(f"parts/{statement.template}.j2")
         # Laid out from column 0, in what is left of a line
         return template.render(own | derived | {"fit": partial(_fitted, WIDTH - column)})

@@ -6,12 +6,14 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from types import CodeType, SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 from cutegen.atoms.targets import WARP
 from cutegen.parts.acts import Agent, Cell, Content
 from cutegen.parts.faults import refuse
 from cutegen.parts.held import Held
+
+T = TypeVar("T")
 
 
 def _range(*bounds: int, **options: object) -> range:
@@ -54,12 +56,13 @@ class Shaped:
 
 @dataclass(frozen=True)
 class Allocated:
-    """How many cells, or barriers, there are of a name, of how many bytes, and in whose memory: that of the own
-    variable or of another one.
+    """How many cells, or barriers, there are of a name, in how many bytes each, of which `own` are its own where others
+    are beside it, and in whose memory: that of the own variable or of another one.
     """
 
     length: int
     bytes: int
+    own: int
     variable: str
     within: str
 
@@ -69,6 +72,14 @@ class Allocated:
             return range(0)
         end = -(-(number + 1) * self.bytes // other.bytes)
         return range(number * self.bytes // other.bytes, min(end, other.length))
+
+
+class Partition(NamedTuple):
+    """The part that a block moves of the cells of a name, among so many."""
+
+    name: str
+    part: int
+    among: int
 
 
 class PerThread(tuple[Any, ...]):
@@ -81,7 +92,8 @@ class Acting:
 
     `variables` are shared by all views of the agent; one that is `PerThread` has a value for each of its `threads`
     (numbers in the block). `active` are the places in `threads` of those that go through the present statement.
-    `allocated` are the cells and arrays of barriers that there are, by name.
+    `allocated` are the cells and arrays of barriers that there are, by name; `partitions` and `fragments` what their
+    variables are of: a part of cells that copies move, and cells that products read.
     """
 
     agent: Agent
@@ -91,6 +103,8 @@ class Acting:
     active: tuple[int, ...] = field(default=())
     block_threads: int = 0
     allocated: dict[str, Allocated] = field(default_factory=dict)
+    partitions: dict[str, Partition] = field(default_factory=dict)
+    fragments: dict[str, tuple[str, ...]] = field(default_factory=dict)
     # What stores read of which no group has been made yet
     ungrouped: list[tuple[Cell, Content]] = field(default_factory=list)
     held: Held = field(default_factory=Held)
@@ -107,14 +121,13 @@ class Acting:
         variables: Mapping[str, Any],
         block_threads: int = 0,
     ) -> Acting:
-        """An agent of those threads, of so many of its block, before its first statement. It knows `tidx`, `thr` and
+        """An agent of those threads, of so many of its block, before its first statement. It knows `tidx` and
         `warp_idx`, where its block is: `x`, `y` and `share` (along z), and its own number in its warpgroup, `PART`.
         """
         rank = agent.block
         x, y, z = rank % geometry.x, rank // geometry.x % geometry.y, rank // (geometry.x * geometry.y)
         own = {
             "tidx": PerThread(threads),
-            "thr": PerThread(t % (4 * WARP) for t in threads),
             "warp_idx": PerThread(t // WARP for t in threads),
             **{"x": x, "y": y, "share": z, "PART": agent.part},
         }
@@ -135,6 +148,12 @@ class Acting:
         if any(one != found[0] for one in found[1:]):
             raise ValueError(f"threads of {self.agent} differ in {text}")
         return found[0]
+
+    def found(self, named: Mapping[str, T], name: str) -> T:
+        """What has been given a name. Raises NameError where nothing has."""
+        if name not in named:
+            raise NameError(f"name {name!r} is not defined")
+        return named[name]
 
     def let(self, targets: str, text: str) -> None:
         """Gives variables (`stage`, or `stage, phase`) the value of a text, for the active threads."""

@@ -2,41 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from cutegen.parts import acts
 from cutegen.parts.acting import Acting
+from cutegen.parts.acting import Partition as Part
 from cutegen.parts.acts import Act, Barrier, Cell
 from cutegen.parts.barriers import barrier_of, place_of
 from cutegen.parts.statements import Statement
 
 
 @dataclass(frozen=True)
-class Load(Statement):
-    """A copy by a tensor map to `cell` of the buffer `to`, which brings so many bytes to a barrier: of this block or,
-    by a `mask` (the name of a variable), of each block of the cluster whose bit is set.
+class Partition(Statement):
+    """What a tensor map moves of the cells of a tensor, and of the tensor itself: two variables. Where several blocks
+    load the same, each moves the part of its `rank` `among` them.
+    """
 
-    Where several blocks load the same, each brings the part of its number among them, `part`. `content` is what is
-    brought, as Python. The partition of the buffer is called as `way` says, with the buffer's name behind it.
+    template = "partition"
+    tensor: str  # in the names of its map and of its cells
+    shared: str
+    whole: str
+    source: str
+    rank: str = "0"
+    among: str = "1"
+
+    def acts(self, at: Acting) -> Iterator[Act]:
+        at.partitions[self.shared] = Part(self.tensor, int(at.value(self.rank)), int(at.value(self.among)))
+        return iter(())
+
+
+@dataclass(frozen=True)
+class Load(Statement):
+    """A copy by a tensor map to `cell` of a partition, whose bytes it brings to a barrier: of this block or, by a mask
+    (a variable), of each block of the cluster whose bit is set. `content` is what is brought, as Python.
     """
 
     template = "load"
-    tensor: str  # in the names of its map and partitions
+    tensor: str  # in the name of its map
     source: str
-    way: str  # `tA`, of `tAsA`
-    barriers: str
-    index: str
     to: str
     cell: str
-    bytes: int
+    barriers: str
+    index: str
     content: str
     mask: str = ""
-    part: str = "0"
-
-    @property
-    def target(self) -> str:
-        return f"{self.way}s{self.to}[None, {self.cell}]"
 
     @property
     def place(self) -> str:
@@ -45,10 +55,12 @@ class Load(Statement):
     def acts(self, at: Acting) -> Iterator[Act]:
         at.in_warps(f"load {self.to}")
         bits = int(at.value(self.mask)) if self.mask else 1 << at.agent.block
-        place, content = (int(at.value(self.cell)), int(at.value(self.part))), tuple(at.value(self.content))
+        name, part, among = at.found(at.partitions, self.to)
+        place, content = (int(at.value(self.cell)), part), tuple(at.value(self.content))
+        size = at.found(at.allocated, name).own // among
         for block in (rank for rank in range(at.geometry.size) if bits >> rank & 1):
             barrier = barrier_of(at, self.barriers, self.index, block)
-            yield acts.Bring(Cell(block, self.to, place), content, barrier, self.bytes)
+            yield acts.Bring(Cell(block, name, place), content, barrier, size)
 
 
 @dataclass(frozen=True)
@@ -73,24 +85,37 @@ class Send(Statement):
 
 
 @dataclass(frozen=True)
+class Fragment(Statement):
+    """The cells of a buffer as products read them, all that are side by side in it."""
+
+    template = "fragment"
+    name: str
+    letter: str  # A or B
+    buffer: str  # its variable
+
+    def acts(self, at: Acting) -> Iterator[Act]:
+        at.fragments[self.name] = tuple(name for name, one in at.allocated.items() if one.variable == self.buffer)
+        return iter(())
+
+
+@dataclass(frozen=True)
 class Multiply(Statement):
-    """Products of a stage of A and B, as a group of their own, which are added to the registers `sums`. `reads` names
-    the buffers, with how many parts each is brought in; `content` is what must stand there.
+    """Products of a stage of two fragments, A and B, as a group of their own, which are added to the registers `sums`.
+    `content` is what must stand there, in all parts that it is loaded in.
     """
 
     template = "multiply"
-    a: str  # fragments
+    a: str
     b: str
     stage: str
     content: str
-    reads: Mapping[str, int]
     sums: str = "acc"
 
     def acts(self, at: Acting) -> Iterator[Act]:
         stage, content = int(at.value(self.stage)), tuple(at.value(self.content))
-        places = [(name, (stage, part)) for name, parts in self.reads.items() for part in range(parts)]
+        names = (*at.found(at.fragments, self.a), *at.found(at.fragments, self.b))
         at.together("start a product")
-        yield acts.Multiply(tuple((Cell(at.agent.block, *place), content) for place in places), (self.sums,))
+        yield acts.Multiply(tuple((Cell(at.agent.block, name, (stage,)), content) for name in names), (self.sums,))
 
 
 @dataclass(frozen=True)

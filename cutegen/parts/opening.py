@@ -25,7 +25,8 @@ class Allocate(Statement):
         one = self.buffer
         for name in one.cells:
             length = int(at.value(one.copies))
-            at.allocated[name] = Allocated(length, one.bytes, one.variable, one.within or one.variable)
+            own, within = one.bytes // len(one.cells), one.within or one.variable
+            at.allocated[name] = Allocated(length, one.bytes, own, one.variable, within)
         return iter(())
 
 
@@ -46,7 +47,7 @@ class AllocateBarriers(Statement):
     def acts(self, at: Acting) -> Iterator[Act]:
         at.together(f"allocate {self.barriers.name}")
         name, length = self.barriers.name, int(at.value(self.barriers.length))
-        at.allocated[name] = Allocated(length, self.barriers.bytes, name, name)
+        at.allocated[name] = Allocated(length, self.barriers.bytes, self.barriers.bytes, name, name)
         return iter(())
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import permutations
 from typing import Any
@@ -12,6 +13,7 @@ from cutegen.parts.acts import (
     Agent,
     Arrive,
     Bring,
+    Cell,
     CpAsync,
     Initialise,
     Look,
@@ -58,7 +60,27 @@ def traced(
             if at.ungrouped:
                 who = f"{role} {group} of block {rank}"
                 refuse("group", f"{who} stores {at.ungrouped[0][0].name} in no group: nobody can wait for it", agent)
-    return Run(acts, _overlaps(allocated))
+    return Run(_in_parts(acts, allocated), _overlaps(allocated))
+
+
+def _in_parts(run: Mapping[Agent, Sequence[Act]], allocated: Mapping[str, Allocated]) -> dict[Agent, list[Act]]:
+    """Acts whose products read cells in the parts in which these are loaded, which must make up the whole cell."""
+    parts: dict[Cell, dict[Cell, int]] = defaultdict(dict)
+    for act in (act for acts in run.values() for act in acts if isinstance(act, Bring)):
+        parts[act.cell._replace(place=act.cell.place[:1])][act.cell] = act.bytes
+
+    def divided(agent: Agent, number: int, act: Act) -> Act:
+        if not isinstance(act, Multiply):
+            return act
+        for cell, _ in act.cells:
+            size, own = sum(parts[cell].values()), allocated[cell.name].own
+            if parts[cell] and size != own:
+                text = f"{agent.role} {agent.group} multiplies {own} bytes of {cell.name} {cell.place[0]}"
+                refuse("bytes", f"{text}, of which loads bring {size}", agent, number)
+        cells = ((part, content) for cell, content in act.cells for part in sorted(parts[cell]) or [cell])
+        return Multiply(tuple(cells), act.registers)
+
+    return {agent: [divided(agent, n, act) for n, act in enumerate(acts)] for agent, acts in run.items()}
 
 
 def _overlaps(allocated: Mapping[str, Allocated]) -> dict[tuple[str, int], set[tuple[str, int]]]:

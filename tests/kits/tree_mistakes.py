@@ -83,8 +83,8 @@ def _wrong(one: Statement) -> Iterator[tuple[str, tuple[Statement, ...]]]:
     if isinstance(one, (*_MAY_BE_MISSING, *_OF_BLOCK)) or isinstance(one, Let) and one.targets in _COUNTED:
         yield "left out", ()
     if isinstance(one, _OF_ALL):
-        yield "by some threads", (If("thr % 32 == 0", (one,)),)
-        yield "by some warps", (If("thr < 64", (one,)),)
+        yield "by some threads", (If("tidx % 32 == 0", (one,)),)
+        yield "by some warps", (If("tidx % 128 < 64", (one,)),)
     if isinstance(one, If | For):
         yield from _committed_where_copied(one)
     match one:
@@ -125,11 +125,13 @@ def _wrong(one: Statement) -> Iterator[tuple[str, tuple[Statement, ...]]]:
             yield "one group less", (replace(one, but=one.but + 1),)
         case moving.Stored():
             yield "one group less", (replace(one, but=f"{one.but} + 1"),)
+        case moving.Partition() if one.among != "1":
+            yield "of the first block", (replace(one, rank="0"),)
+            yield "of one block", (replace(one, rank="0", among="1"),)
         case moving.Store():
             yield "of another buffer", (replace(one, cell=f"{one.cell} ^ 1"),)
         case moving.Load():
             yield "to another cell", (replace(one, cell="0"),)
-            yield "of fewer bytes", (replace(one, bytes=one.bytes - 16),)
             if one.mask:
                 yield "for one block", (replace(one, mask="1"),)
         case copying.CpAsyncWaitGroup():

@@ -28,7 +28,20 @@ from cutegen.parts.copying import (
 )
 from cutegen.parts.declared import Barriers, Buffer
 from cutegen.parts.faults import Unproved
-from cutegen.parts.moving import CommitStores, Drain, Fence, Load, Look, Store, Stored, Use, Write
+from cutegen.parts.moving import (
+    CommitStores,
+    Drain,
+    Fence,
+    Fragment,
+    Load,
+    Look,
+    Multiply,
+    Partition,
+    Store,
+    Stored,
+    Use,
+    Write,
+)
 from cutegen.parts.opening import Allocate, AllocateBarriers, FenceInitialised, Initialise, Overlay, SyncThreads
 from cutegen.parts.statements import Body, Elected, For, If, Let, Statement
 from cutegen.parts.tracing import traced
@@ -69,8 +82,8 @@ def test_loops_and_conditions_take_the_values_of_variables() -> None:
 
 
 def test_threads_that_a_condition_takes_are_counted() -> None:
-    assert done(If("thr < 5", (ArriveAt("bar", "0"),))) == [Arrive(Barrier(0, "bar", 0), 5)]
-    assert done(If("thr > 99", (ArriveAt("bar", "0"),), (Meet("3", 32),))) == [
+    assert done(If("tidx < 5", (ArriveAt("bar", "0"),))) == [Arrive(Barrier(0, "bar", 0), 5)]
+    assert done(If("tidx > 99", (ArriveAt("bar", "0"),), (Meet("3", 32),))) == [
         acts.Meet(acts.NamedBarrier(0, 3), 32, 32, waits=True)
     ]
     assert done(Elected((Expect("bar", "0", "BYTES"),)), BYTES=64) == [Arrive(Barrier(0, "bar", 0), 1, 64)]
@@ -79,17 +92,17 @@ def test_threads_that_a_condition_takes_are_counted() -> None:
 def test_each_thread_has_a_value_of_its_own() -> None:
     """Threads 0 and 1 arrive at their own ranks, whatever else the others would compute."""
     body: Body = (
-        Let("peer", "thr + first"),
-        If("thr == 1", (Let("peer", "0"),)),
-        If("thr < 3", (ArriveAt("bar", "0", "peer"),)),
+        Let("peer", "tidx + first"),
+        If("tidx == 1", (Let("peer", "0"),)),
+        If("tidx < 3", (ArriveAt("bar", "0", "peer"),)),
     )
     found = run(*body, blocks=3, first=0).acts[Agent(1, "all", 0, 0)]
     assert list(found) == [Arrive(Barrier(0, "bar", 0), 2), Arrive(Barrier(2, "bar", 0), 1)]
 
 
 def test_a_value_that_must_be_one_is_refused_where_threads_differ() -> None:
-    with pytest.raises(Unproved, match="differ in thr"):
-        done(Wait("bar", "thr", "0"))
+    with pytest.raises(Unproved, match="differ in tidx"):
+        done(Wait("bar", "tidx", "0"))
     with pytest.raises(Unproved, match="nothing"):
         done(Wait("bar", "nothing", "0"))
     at = Acting.of(Agent(0, "all", 0, 0), tuple(range(64)), Geometry(), {})
@@ -98,10 +111,37 @@ def test_a_value_that_must_be_one_is_refused_where_threads_differ() -> None:
 
 
 def test_a_load_for_several_blocks_comes_to_each() -> None:
-    load = Load("A", "", "", "bar", "0", "A", "1", 64, "('a',)", mask="mask", part="x")
-    found = run(Let("mask", "3 << 1"), load, blocks=4).acts[Agent(2, "all", 0, 0)]
+    """Each brings its part of the cell's bytes."""
+    part = Partition("A", "tAsA", "tAgA", "gA", rank="x", among="4")
+    load = Load("A", "", "tAsA", "1", "bar", "0", "('a',)", mask="mask")
+    found = run(part, Let("mask", "3 << 1"), load, blocks=4).acts[Agent(2, "all", 0, 0)]
     cells = [Cell(block, "A", (1, 2)) for block in (1, 2)]
-    assert list(found) == [Bring(cell, ("a",), Barrier(cell.block, "bar", 0), 64) for cell in cells]
+    assert list(found) == [Bring(cell, ("a",), Barrier(cell.block, "bar", 0), 16) for cell in cells]
+
+
+@pytest.mark.parametrize(("among", "refused"), [("1", ""), ("2", "of which loads bring 32")])
+def test_a_product_reads_all_parts_that_are_loaded(among: str, refused: str) -> None:
+    """They must make up what it reads."""
+    body: Body = (
+        Partition("A", "tAsA", "tAgA", "gA", among=among),
+        Load("A", "", "tAsA", "1", "bar", "0", "(1,)"),
+        Fragment("tCrA", "A", "sA"),
+        Fragment("tCrC", "B", "sC"),
+        Multiply("tCrA", "tCrC", "1", "(1,)"),
+    )
+    if refused:
+        with pytest.raises(Unproved, match=refused):
+            done(*body)
+        return
+    product = done(*body)[-1]
+    assert isinstance(product, acts.Multiply)
+    assert [cell for cell, _ in product.cells] == [Cell(0, "A", (1, 0)), Cell(0, "C", (1,))]
+
+
+def test_what_has_not_been_made_is_refused() -> None:
+    for statement in (Load("A", "", "tAsA", "1", "bar", "0", "(1,)"), Multiply("tCrA", "tCrC", "1", "(1,)")):
+        with pytest.raises(Unproved, match="is not defined"):
+            done(statement)
 
 
 def test_a_store_that_is_in_no_group_is_refused() -> None:
@@ -119,7 +159,7 @@ PARTIAL = (Wait("bar", "0", "0"), Meet("1", 32), ClusterArrive(), ClusterWait(),
 def test_what_all_threads_do_is_refused_of_some(statement: Statement) -> None:
     done(statement)
     with pytest.raises(Unproved) as raised:
-        done(If("thr % 2 == 0", (statement,)))
+        done(If("tidx % 2 == 0", (statement,)))
     assert raised.value.fault.kind == "partial"
 
 
@@ -137,9 +177,9 @@ def test_what_is_beyond_an_array_or_in_none_is_refused(statement: Statement) -> 
     assert raised.value.fault.kind == "outside"
 
 
-MADE = If("thr == 0", (Initialise(BAR, "0"), FenceInitialised()))
+MADE = If("tidx == 0", (Initialise(BAR, "0"), FenceInitialised()))
 MET = (ClusterArrive(relaxed=True), ClusterWait())
-TOLD = (If("x == 0 and thr == 0", (ArriveAt("bar", "0", "1"),)), If("x == 1", (Wait("bar", "0", "0"),)))
+TOLD = (If("x == 0 and tidx == 0", (ArriveAt("bar", "0", "1"),)), If("x == 1", (Wait("bar", "0", "0"),)))
 OPENINGS: dict[str, tuple[Body, str]] = {
     "made, met": ((MADE, *MET, *TOLD), ""),
     "met late": ((MADE, MET[0], *TOLD, MET[1]), "start"),
@@ -147,13 +187,13 @@ OPENINGS: dict[str, tuple[Body, str]] = {
     "met in each block alone": ((MADE, SyncThreads(), *TOLD), "start"),
     "made after they met": ((*MET, MADE, *TOLD), "start"),
     "not made": ((*MET, *TOLD), "start"),
-    "not fenced": ((If("thr == 0", (Initialise(BAR, "0"),)), *MET, *TOLD), "start"),
-    "fenced before": ((If("thr == 0", (FenceInitialised(), Initialise(BAR, "0"))), *MET, *TOLD), "start"),
-    "fenced after they met": ((If("thr == 0", (Initialise(BAR, "0"),)), *MET, FenceInitialised(), *TOLD), "start"),
+    "not fenced": ((If("tidx == 0", (Initialise(BAR, "0"),)), *MET, *TOLD), "start"),
+    "fenced before": ((If("tidx == 0", (FenceInitialised(), Initialise(BAR, "0"))), *MET, *TOLD), "start"),
+    "fenced after they met": ((If("tidx == 0", (Initialise(BAR, "0"),)), *MET, FenceInitialised(), *TOLD), "start"),
     "made by all threads": ((Initialise(BAR, "0"), FenceInitialised(), *MET, *TOLD), "start"),
     "made twice": ((MADE, *MET, MADE, *TOLD), "start"),
     "made for no arrival": (
-        (If("thr == 0", (Initialise(replace(BAR, arrivals="0"), "0"), FenceInitialised())), *MET, *TOLD),
+        (If("tidx == 0", (Initialise(replace(BAR, arrivals="0"), "0"), FenceInitialised())), *MET, *TOLD),
         "arrivals",
     ),
 }
@@ -188,7 +228,8 @@ def test_a_relaxed_arrival_tells_of_barriers_alone() -> None:
 
 ABOVE = Overlay(replace(buffer("D", "1"), bytes=128, within="sA"))
 LOADED = (
-    *(MADE, SyncThreads(), Elected((Expect("bar", "0", "64"),)), Load("A", "", "", "bar", "0", "A", "1", 64, "(1,)")),
+    *(MADE, SyncThreads(), Elected((Expect("bar", "0", "64"),)), Partition("A", "tAsA", "tAgA", "gA")),
+    Load("A", "", "tAsA", "1", "bar", "0", "(1,)"),
 )
 SEEN, WROTE = (Wait("bar", "0", "0"), Look(("A",), "(1, 0)", "(1,)")), Write(("D",), "(0,)", "(2,)")
 OVERLAYS: dict[str, tuple[Body, str]] = {
@@ -290,5 +331,5 @@ ALL_THREADS: Body = (*GEMM, StoreSums("C", ("A",)), ReadSums("C"))
 )
 def test_what_all_threads_of_a_gemm_do_is_refused_of_some(place: int) -> None:
     with pytest.raises(Unproved) as raised:
-        gemm(*ALL_THREADS[:place], If("thr % 2 == 0", (ALL_THREADS[place],)))
+        gemm(*ALL_THREADS[:place], If("tidx % 2 == 0", (ALL_THREADS[place],)))
     assert raised.value.fault.kind == "partial"

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from cutegen.families.gemm_warpspecialized.epilogue_role import Storing
+from cutegen.families.gemm_warpspecialized.plan import Side
 from cutegen.families.gemm_warpspecialized.role import BOTH, FOLDER, MULTIPLIES, STORES
 from cutegen.parts.barriers import Arrive, Meet, Wait
-from cutegen.parts.moving import Drain, Multiply, Stored
+from cutegen.parts.moving import Drain, Fragment, Multiply, Stored
 from cutegen.parts.statements import Blank, Body, Code, For, If, Included, Let, Note, Region, Statement
 
 
@@ -36,7 +37,8 @@ class Multiplying(Storing):
         last = (Note("Shared memory is the block's until all is read"), store) if plan.passing else ()
         return (
             Region("schedule.warps.registers", "registers of the consumers", (Note(f"Consumers: {what}"), registers)),
-            Included(f"{FOLDER}/consumer_setup.j2", 0, (Let("group", "warp_idx // 4 - 1"),)),
+            self.operands(),
+            Included(f"{FOLDER}/consumer_ways.j2", 0),
             *self.peers(),
             *empty,
             *counters,
@@ -44,6 +46,22 @@ class Multiplying(Storing):
             self.consumed_tiles(),
             *last,
         )
+
+    def operands(self) -> Statement:
+        """Which of the consumers a thread is, and what it multiplies."""
+        plan, own = self.plan, "thr" if self.plan.groups == 1 else "tidx - 128"
+        group = Let("group", "warp_idx // 4 - 1")
+        body = (
+            *[group] * (plan.consumers > 1 and (plan.pingpong or bool(plan.passing) or self.split)),
+            Let("thr", "tidx % 128", note="of its warpgroup"),
+            Code(f"thr_mma = tiled_mma.get_slice({own})"),
+            *(Fragment(self.fragment(side), side.letter, f"s{self.stack(side)}") for side in plan.sides),
+            Included(f"{FOLDER}/consumer_setup.j2", 0),
+        )
+        return Region("schedule.mma", "operands of the product", body)
+
+    def fragment(self, side: Side) -> str:
+        return f"t{self.plan.spec.output.name}r{self.stack(side)}"
 
     def peers(self) -> Body:
         """The blocks whose barriers this one's threads arrive at, when they have multiplied a stage."""
@@ -96,12 +114,10 @@ class Multiplying(Storing):
     def mainloop(self) -> Body:
         """The products of a tile, stage by stage; a stage is released once they are done with it."""
         plan = self.plan
-        output = plan.spec.output.name
-        a, b = (f"t{output}r{self.stack(side)}" for side in plan.sides)
-        reads = {t.name: side.shared_by for side in plan.sides for t in side.tensors}
+        a, b = map(self.fragment, plan.sides)
         all_but = "All but these products are done: the stage before is free"
         note = all_but if plan.in_flight else "They are done: the stage is free"
-        products = (Multiply(a, b, "stage", self.loaded, reads), Note(note), Drain(1 if plan.in_flight else 0))
+        products = (Multiply(a, b, "stage", self.loaded), Note(note), Drain(1 if plan.in_flight else 0))
         release = (self.release("k_tile > 0"), Let("before", "stage")) if plan.in_flight else (self.release(""),)
         step = (
             Wait("full", "stage", "phase"),

@@ -17,6 +17,7 @@ class Storing(Role):
         """The sums of a tile that blocks of a cluster along k make together: each gets those of its columns."""
         plan, text = self.plan, shares(self.plan)
         K, what = plan.k.upper(), "it sends those of the others' columns to them"
+        sums = "place + group * (CLUSTER_K - 1)" if plan.consumers > 1 else "place"
         turn = (Let("turn", "exchange % 2"), Let("exchange", "1", "+")) if self.reused else ()
         read = (
             (Note("What it sent of the tile before has been read"), Wait("read", "0", "(turn + 1) % 2"))
@@ -28,7 +29,7 @@ class Storing(Role):
             Let("place", "share - cutlass.Int32(share > other)"),
             Send(
                 "sums",
-                "(place + group * (CLUSTER_K - 1),)",
+                f"({sums},)",
                 f"{plan.sent_of_thread}",
                 "(tile, place)",
                 "sent",
@@ -36,7 +37,7 @@ class Storing(Role):
             ),
         )
         sent = For("other", "cutlass.range_constexpr(CLUSTER_K)", (Use(), If("other != share", send)))
-        look = Look(("sums",), "(place + group * (CLUSTER_K - 1), PART)", "(tile, place)")
+        look = Look(("sums",), f"({sums}, PART)", "(tile, place)")
         added = For("place", "cutlass.range_constexpr(CLUSTER_K - 1)", (look,))
         done = (
             Code("cute.arch.sync_warp()"),

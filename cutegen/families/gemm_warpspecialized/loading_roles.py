@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from cutegen.families.gemm_warpspecialized.plan import Side, WarpspecializedPlan
-from cutegen.families.gemm_warpspecialized.product import piece_bytes
-from cutegen.families.gemm_warpspecialized.role import FOLDER, PIECE, Role
+from cutegen.families.gemm_warpspecialized.role import PIECE, Role
 from cutegen.parts.barriers import Expect, Wait
-from cutegen.parts.moving import Load
-from cutegen.parts.statements import Body, Code, Elected, For, If, Included, Let, Note, Region, Statement
+from cutegen.parts.moving import Load, Partition
+from cutegen.parts.statements import Body, Code, Elected, For, If, Let, Note, Region, Statement
 
 
 class Loading(Role):
@@ -17,9 +18,7 @@ class Loading(Role):
         plan = self.plan
         note = "Producer: one warp starts the loads of tile after tile, as stages become free"
         registers = Code(f"cute.arch.setmaxregister_decrease({plan.producer_registers})")
-        masks = tuple(
-            Let(f"mask_{self.stack(side)}", mask) for side in plan.sides if (mask := multicast_mask(plan, side))
-        )
+        partitions = (self.partition(side, number) for side in plan.sides for number in range(len(side.tensors)))
         loads = tuple(self.load(side, number) for side in plan.sides for number in range(len(side.tensors)))
         stage = (
             Wait("empty", "stage", "1 - phase"),
@@ -29,7 +28,7 @@ class Loading(Role):
         )
         k_tiles = For("k_tile", "cutlass.range(k_tiles, unroll=1)", stage)
         body = (
-            Included(f"{FOLDER}/producer_setup.j2", 0, masks),
+            *partitions,
             Note("The next stage, and the phase of its barriers, which changes with each round of all stages"),
             Let("stage, phase", "cutlass.Int32(0), cutlass.Int32(0)"),
             self.tiles("producer", (Region("schedule.pipeline", "loads", (k_tiles,)),)),
@@ -39,25 +38,39 @@ class Loading(Role):
             If("warp_idx == 0", body),
         )
 
+    def partition(self, side: Side, number: int) -> Statement:
+        """What the loads of one tensor of an operand move, and, with the last one, which blocks they serve."""
+        plan, name, stack = self.plan, side.tensors[number].name, self.stack(side)
+        mode, K = f"BLK_{side.mode.upper()}", f"BLK_{plan.k.upper()}"
+        every = "(None, None, None)" if plan.has_batch(side.tensors[number]) else "(None, None)"
+        beside = Code(f"s{name} = cute.local_tile(", (f"s{stack}", f"({mode}, {K}, STAGES)", f"({number}, 0, 0)"), ")")
+        part = {"rank": "y", "among": "CLUSTER_N"} if side.letter == "A" else {"rank": "x", "among": "CLUSTER_M"}
+        part = part if side.shared_by > 1 else {}
+        names, mask = " and ".join(tensor.name for tensor in side.tensors), multicast_mask(plan, side)
+        served = (Note(f"The blocks of the cluster that multiply the same of {names}"), Let(f"mask_{stack}", mask))
+        body = (
+            Code(f"g{name} = cute.local_tile(", (f"m{name}", f"({mode}, {K})", every), ")"),
+            *[beside] * (len(side.tensors) > 1),
+            Partition(name, f"t{name}s{name}", f"t{name}g{name}", f"g{name}", **part),
+            *(served if mask and number == len(side.tensors) - 1 else ()),
+        )
+        return Region("schedule.tiler", f"tiles of {name}", body)
+
     def load(self, side: Side, number: int) -> Statement:
         """The load of one tensor of an operand, to the stage."""
         plan, tensor = self.plan, side.tensors[number]
         tile = "m_tile" if side.letter == "A" else "n_tile"
         matrix = ", l_tile" if plan.has_batch(tensor) else ""
-        name, shared = tensor.name, side.shared_by > 1
-        part = ("y" if side.letter == "A" else "x") if shared else "0"
+        name = tensor.name
         load = Load(
             tensor=name,
             source=f"t{name}g{name}[None, {tile}, {self.k_tile}{matrix}]",
-            way=f"t{name}",
+            to=f"t{name}s{name}",
+            cell="stage",
             barriers="full",
             index="stage",
-            to=name,
-            cell="stage",
-            bytes=side.block * plan.tile[plan.k] * tensor.dtype.bytes // side.shared_by,
             content=self.loaded,
-            mask=f"mask_{self.stack(side)}" if shared else "",
-            part=part,
+            mask=f"mask_{self.stack(side)}" if side.shared_by > 1 else "",
         )
         return Region(f"schedule.copies.{name}", f"load of {name}", (load,))
 
@@ -74,15 +87,13 @@ class Loading(Role):
             Load(
                 tensor=stem,
                 source=f"from_g{stem}[None, row, column{', l_tile' if plan.batch else ''}]",
-                way="to_",
+                to=f"to_s{stem}",
+                cell="slot",
                 barriers="brought",
                 index="slot",
-                to=stem,
-                cell="slot",
-                bytes=piece_bytes(plan.spec, x.tensor),
                 content=PIECE,
             )
-            for stem, x in zip(self.stems, plan.sources, strict=True)
+            for stem in self.stems
         )
         piece = (
             Let("slot, turn", "group * SOURCES + step % SOURCES, step // SOURCES"),
@@ -96,11 +107,19 @@ class Loading(Role):
         body = (
             Note(f"{who} what {what}, piece by piece"),
             Let("group", "warp_idx - 1"),
-            Included(f"{FOLDER}/sources_setup.j2", 8),
+            *self.pieces_of_sources(),
             Let("step", "cutlass.Int32(0)"),
             self.tiles("loaders", (*own, For("piece", "cutlass.range(PIECES, unroll=1)", piece))),
         )
         return (Region(path, "loads of what epilogues read", (If(condition, body),)),)
+
+    def pieces_of_sources(self) -> Iterator[Statement]:
+        """What the loads for epilogues move."""
+        every = "(None, None, None)" if self.plan.batch else "(None, None)"
+        for stem, x in zip(self.stems, self.plan.sources, strict=True):
+            seen = f"tma_tensor_{stem}" if x.tensor.writes else f"m{stem}"
+            yield Code(f"g{stem}_pieces = cute.local_tile(", (seen, "(64, COLUMNS)", every), ")")
+            yield Partition(stem, f"to_s{stem}", f"from_g{stem}", f"g{stem}_pieces")
 
 
 def multicast_mask(plan: WarpspecializedPlan, side: Side) -> str:

@@ -20,7 +20,6 @@ from cutegen.families.gemm_warpspecialized.epilogue_text import (
     source_text,
     type_text,
 )
-from cutegen.families.gemm_warpspecialized.loading_roles import multicast_mask
 from cutegen.families.gemm_warpspecialized.names import source_name, stack_name
 from cutegen.families.gemm_warpspecialized.opening import tile_counts
 from cutegen.families.gemm_warpspecialized.plan import Side, WarpspecializedPlan
@@ -172,7 +171,7 @@ def constants_of(plan: WarpspecializedPlan) -> tuple[Constant, ...]:
 
 def _context(plan: WarpspecializedPlan) -> dict[str, Any]:
     blocks = {mode: f"BLK_{mode.upper()}" for mode in (plan.m, plan.n, plan.k)}
-    clustered, several = prod(plan.cluster) > 1, plan.consumers > 1
+    clustered = prod(plan.cluster) > 1
     passing, sources = [passing_text(x) for x in plan.passing], [source_text(x) for x in plan.sources]
     cluster = " * ".join([*["CLUSTER_M", "CLUSTER_N"] * clustered, *["CLUSTER_K"] * (plan.split > 1)])
     across = f"BLOCKS // ({cluster})" if " " in cluster else f"BLOCKS // {cluster}" if cluster else "BLOCKS"
@@ -209,7 +208,6 @@ def _context(plan: WarpspecializedPlan) -> dict[str, Any]:
         "count_names": "clusters, _, _" if plan.blocks is None else "_, _, clusters",
         "own_n": own_columns(plan),
         "shares": shares(plan) if plan.split > 1 else None,
-        "uses_group": several and (plan.pingpong or bool(passing) or plan.split > 1),
         "copies": {
             one.variable: one.copies for one in (*allocation.outputs(plan.spec), *allocation.brought(plan.spec))
         },
@@ -325,27 +323,13 @@ def _side(plan: WarpspecializedPlan, blocks: dict[str, str], side: Side, stages:
     return {
         "name": name,
         "type": type_text(side.tensor),
-        "names": [tensor.name for tensor in side.tensors],
-        "loads": [_load(plan, side, tensor, number, blocks) for number, tensor in enumerate(side.tensors)],
+        "loads": [{"name": t.name, "path": f"schedule.copies.{t.name}"} for t in side.tensors],
         "box": box,
         "shape": f"({_stacked(side, blocks)}, {blocks[plan.k]}, {stages.copies})",
         "order": str(order),
         "atom": atom,
         "stage": layout_call(atom, side.tensor, box, order),
         "path": f"schedule.smem.{side.tensor.name}.swizzle",
-        "shared_by": ("CLUSTER_N" if is_a else "CLUSTER_M") if shares else "1",
-        "rank": ("y" if is_a else "x") if shares else "0",
-        "mask_name": f"mask_{name}",
-        "mask": multicast_mask(plan, side),
         "load": f"cpasync.CopyBulkTensorTileG2S{'Multicast' * shares}Op()",
         "multicast": [f"num_multicast={'CLUSTER_N' if is_a else 'CLUSTER_M'}"] * shares,
     }
-
-
-def _load(plan: WarpspecializedPlan, side: Side, tensor: Tensor, number: int, blocks: dict[str, str]) -> dict[str, Any]:
-    """What is printed of the load of one tensor of an operand."""
-    tiler = f"({blocks[side.mode]}, {blocks[plan.k]}, STAGES)"
-    part = [f"s{stack_name(plan.spec, side.tensors)}", tiler, f"({number}, 0, 0)"] if len(side.tensors) > 1 else []
-    batched, path = plan.has_batch(tensor), f"schedule.copies.{tensor.name}"
-    matrix = ", l_tile" if batched else ""
-    return {"name": tensor.name, "part": part, "path": path, "every": _every(batched), "matrix": matrix}
