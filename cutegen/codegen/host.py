@@ -26,6 +26,7 @@ def host_context(plan: Plan, parts: KernelParts, *, compiles: bool = True) -> di
     arguments = [t.argument for t in spec.tensors] + [s.argument for s in spec.scalars]
     spaces = parts.workspaces.each if parts.workspaces else ()
     padded = tuple(f'"{t.argument}"' for t in spec.tensors if t.name in parts.padded)
+    aligned = bool(padded) or any((alignment(t, parts) or 1) > t.dtype.bytes for t in spec.tensors)
     return {
         "compiles": compiles,
         "single": any(not t.shape for t in spec.tensors),
@@ -33,6 +34,9 @@ def host_context(plan: Plan, parts: KernelParts, *, compiles: bool = True) -> di
         "skipped": "_, " if compiles else "",  # the compiler's name of a type, in the table of arguments
         "tensor_names": [f"m{t.name}" for t in spec.tensors],
         "tensor_table": [(f"tensors.{t.name}", _row(t, alignment(t, parts), compiles)) for t in spec.tensors],
+        "divisible": _divides(spec),
+        "aligned": aligned,
+        "plain": not aligned and all(t.modes[-1:] in ((), (t.major,)) for t in spec.tensors),
         "dense": [(f"tensors.{t.name}.shape", _dense(t)) for t in spec.tensors if t.dense],
         "padded": python_tuple(padded) if padded else "",
         "padded_path": next((x.path for x in parts.padded.values()), ""),
@@ -45,7 +49,7 @@ def host_context(plan: Plan, parts: KernelParts, *, compiles: bool = True) -> di
         "reference_parameters": _call_parameters(spec, "*"),
         "by_place": _by_place(spec) if spec.named else "",
         "makeable": python_tuple(tuple(f'"{t.argument}"' for t in spec.named if can_be_made(spec, t)) or ""),
-        "settled": call("if not _settle(", ["failure", *arguments], "):", 8),
+        "settled": call("if not _validate_or_retry(", ["failure", *arguments], "):", 8),
         "host_summary": summary(spec),
         "documentation": [
             *((f"tensors.{t.name}", document_tensor(spec, t, parts)) for t in (*spec.inputs, *spec.named)),
@@ -112,10 +116,15 @@ def _size_tables(spec: KernelSpec, parts: KernelParts) -> list[tuple[str, str]]:
         ("", f"INPUTS = {python_tuple(inputs)}  # by place; outputs that are not read are given by name"),
         ("", f"OUTPUTS = {python_tuple(outputs)}"),
         ("", f"{_table('SIZES', defaults)}  # by default"),
-        ("divisible" if spec.divisible else "", _table("DIVISIBLE", divisible)),
+        *([("divisible", _table("DIVISIBLE", divisible))] if _divides(spec) else []),
         ("static" if spec.static else "", _table("STATIC", {m: str(n) for m, n in spec.static.items()})),
         ("", _table("LARGEST", largest)),
     ]
+
+
+def _divides(spec: KernelSpec) -> bool:
+    """Whether the size of some mode, that is not fixed, must have a divisor."""
+    return any(step > 1 for mode, step in spec.divisible.items() if mode not in spec.static)
 
 
 def _table(name: str, values: Mapping[str, str]) -> str:

@@ -125,7 +125,7 @@ def test_it_runs_only_what_shares_no_memory(folder: Path, data: st.DataObject) -
         dtype = torch.float16 if bits == 16 else torch.int8
         x = buffer[shift:].view(torch.int8).as_strided(sizes, strides, shift + at)
         y = buffer.view(dtype).as_strided(sizes, out_strides, (shift + out_at) * 8 // bits)
-        assert bool(module._distinct(y) and module._apart(y, x)) == bool(runs)
+        assert bool(module._distinct(y) and module._no_overlap(y, x)) == bool(runs)
 
 
 @pytest.mark.parametrize("rows", [1, 5])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import pytest
@@ -56,7 +55,7 @@ def test_a_promise_that_was_inferred_is_said_with_the_line_that_lifts_it(op: str
     assert module_of(spec(op, dtype, schedule=given)).spec.divisible == {"N": step}
     lifted = module_of(spec(op, dtype, schedule=given, divisible={"N": 1}))
     assert lifted.spec.divisible == {"N": 1} and not notes_of(spec(op, dtype, schedule=given, divisible={"N": 1}))
-    assert '"N": 1' in re.findall("DIVISIBLE = .*", lifted.text)[0]
+    assert "DIVISIBLE" not in lifted.text
 
 
 @pytest.mark.parametrize("op", ["gemm", "elementwise"])

@@ -101,7 +101,7 @@ SPECS = {
     "wgmma": WARPS % ("wgmma", "sm_90a"),
     "through_a_workspace": THROUGH_A_WORKSPACE,
 }
-LOST = (r"(if not _settle\([^)]*\):\n +)raise\n", r"\1pass\n")
+LOST = (r"(if not _validate_or_retry\([^)]*\):\n +)raise\n", r"\1pass\n")
 ENDS, STARTS = r"\(start \+ reach <= other\)", r"\(other \+ other_reach <= start\)"
 LEFT, RIGHT = r"width \+ sum\(inner\) <= column", r"column \+ other_width \+ sum\(other_inner\) <= pitch"
 SPACE = r"x.new_empty_strided\(\(rows, x.shape\[1\]\), \(1, rows\)\)"
