@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
+from itertools import pairwise
 
 from cutegen.analysis.words import count
 from cutegen.drawing.model import Figure, Subject, Timeline
 from cutegen.drawing.timelines import PALETTE, STORED, Sheet, hue
 from cutegen.families.gemm_warpspecialized.plan import WarpspecializedPlan
+from cutegen.families.gemm_warpspecialized.synchronisation import Counts, run_of
+from cutegen.parts.acts import Act, Agent, Bring, Content, Look, Multiply, Use
+from cutegen.parts.courses import Warpgroup
+from cutegen.parts.timing import Span, Taken, Time, timed
 
 MOST_K_TILES = 4  # of a tile: what follows is alike
 FLIGHT = 2  # steps that a load takes in the picture
@@ -57,29 +64,79 @@ def exchange(plan: WarpspecializedPlan) -> int:
 
 
 def schedule_of(plan: WarpspecializedPlan) -> Schedule:
-    """When a block does what: everything as early as its barriers let it."""
+    """When a block does what, by what its warps do: everything as early as its barriers let it."""
     known, stages = k_tiles(plan), plan.stages or 1
     depth = MOST_K_TILES if known is None else min(known, MOST_K_TILES)
     tiles = 1 if plan.blocks is None else 4 if plan.pingpong else 3
     if plan.blocks is None:  # nothing follows: a whole turn of the stages is drawn
         depth = min(known or stages + 2, stages + 2)
-    steps: list[Step] = []
+    run = run_of(plan, Counts(tiles, depth * plan.split))
+    taken = {agent: _taken(agent, acts) for agent, acts in run.acts.items()}
+    # Warpgroups that take turns have the tensor cores by themselves
+    spans = timed(run, taken, _block if plan.pingpong else lambda group: group)
+    return _schedule(plan, [span for span in spans if span.agent.block == 0])
+
+
+def _block(group: Warpgroup) -> int:
+    return group.block
+
+
+def _schedule(plan: WarpspecializedPlan, spans: Sequence[Span]) -> Schedule:
+    """The steps of one block's spans."""
+    loads: dict[Content, tuple[int, Time]] = {}  # of what each stage holds: the stage, and when its load starts
+    products: dict[Content, Time] = {}
     ends: dict[int, int] = {}
-    for tile in range(tiles):
-        own = ends.get(tile - (2 if plan.pingpong else 1), 0)  # the warpgroup's epilogue before
-        turn = steps[-1].product + 1 if plan.pingpong and steps else 0  # the other's last product is under way
-        ready = max(own, turn)
-        for k in range(depth):
-            number = len(steps)
-            free = steps[number - stages].product + 1 if number >= stages else 0
-            load = max(free, steps[-1].load + 1 if steps else 0)
-            ready = max(ready, load + FLIGHT)
-            steps.append(Step(tile, k, number % stages, load, ready))
-            ready += 1
-        if plan.in_turn:  # the epilogue waits for the one before
-            ready = max(ready, ends.get(tile - 1, 0))
-        ends[tile] = ready + exchange(plan) + EPILOGUE
+    tiles: dict[Agent, int] = {}  # that each agent multiplied last
+    for span in spans:
+        match span.act:
+            case Bring(cell, brought) if span.agent.role == "producer":
+                loads.setdefault(brought, (cell.place[0], span.start))
+            case Multiply():
+                content = _content(span.act)
+                products[content], tiles[span.agent] = span.done - 1, _number(content[0])
+            case Use() if span.end > span.start:
+                ends[tiles[span.agent]] = int(span.end)
+    first = min(_number(step) for _, step in loads)
+    steps = [
+        Step(_number(tile), _number(step) - first, stage, int(start), int(products[tile, step]))
+        for (tile, step), (stage, start) in loads.items()
+    ]
     return Schedule(tuple(steps), ends)
+
+
+def _content(product: Act) -> Content:
+    """What stands in the stage that a product reads: the tile, and the step along k."""
+    assert isinstance(product, Multiply)
+    return product.cells[0][1]
+
+
+def _number(value: object) -> int:
+    assert isinstance(value, int)
+    return value
+
+
+def _taken(agent: Agent, acts: Sequence[Act]) -> list[Taken]:
+    """How long an agent's acts take in the picture: the loads of a stage one step together, a product one step, what a
+    warpgroup does with its sums `EPILOGUE`, and what it sends of them before `EXCHANGE`.
+    """
+    found = [Taken(0, 1) if isinstance(act, Multiply) else Taken() for act in acts]
+    products = [n for n, act in enumerate(acts) if isinstance(act, Multiply)]
+    tiles = {_content(acts[n])[0]: n for n in products}  # each tile's last product
+    for start, end in pairwise([*tiles.values(), len(acts)]):
+        added = [n for n in range(start, end) if isinstance(act := acts[n], Look) and act.cells[0][0].name == "sums"]
+        used = [n for n in range(max(added, default=start), end) if isinstance(acts[n], Use)]
+        sent = [n for n in range(start, end) if isinstance(acts[n], Bring)]
+        for numbers, steps in ((used, EPILOGUE), (sent, EXCHANGE)):
+            for n in numbers:
+                found[n] = Taken(Fraction(steps, len(numbers)))
+    stages: dict[Content, list[int]] = defaultdict(list)
+    for n, act in enumerate(acts):
+        if isinstance(act, Bring) and agent.role == "producer":
+            stages[act.content].append(n)
+    for numbers in stages.values():
+        for place, n in enumerate(numbers):  # all of them have come at once
+            found[n] = Taken(Fraction(1, len(numbers)), FLIGHT - Fraction(place, len(numbers)))
+    return found
 
 
 def group_of(plan: WarpspecializedPlan, tile: int) -> list[int]:
