@@ -138,7 +138,7 @@ def test_ldmatrix_meets_every_bank_once(major: str, swizzle: int) -> None:
 @pytest.mark.parametrize(
     ("change", "text"),
     [
-        ({"steps": 3}, "have all of its K"),
+        ({"instruction": (16, 8, 24)}, "have all of its K"),
         ({"staged": (200, 1)}, "out of shared memory"),
         ({"smem_bytes": 1000}, "a place of its own"),
         ({"threads": 128}, "the accumulators of the warps"),
