@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from math import prod
 from types import CodeType, SimpleNamespace
 from typing import Any, NamedTuple, TypeVar
 
@@ -31,6 +32,7 @@ _CALLS: dict[str, Any] = {
     "min": min,
     "range": range,
     "divmod": divmod,
+    "prod": prod,
 }
 
 
@@ -60,11 +62,22 @@ class Allocated:
     are beside it, and in whose memory: that of the own variable or of another one.
     """
 
-    length: int
+    shape: tuple[int, ...]
     bytes: int
     own: int
     variable: str
     within: str
+
+    @property
+    def length(self) -> int:
+        return prod(self.shape)
+
+    def number(self, index: int | tuple[int, ...]) -> int:
+        """The number of a cell by its indices, of which the first counts neighbours. ValueError: there is none."""
+        found = index if isinstance(index, tuple) else (index,)
+        if len(found) != len(self.shape) or not all(0 <= i < n for i, n in zip(found, self.shape, strict=True)):
+            raise ValueError(f"{self.variable} of {self.shape} has no {found}")
+        return sum(i * prod(self.shape[:place]) for place, i in enumerate(found))
 
     def overlaps(self, number: int, other: Allocated) -> range:
         """The cells of another buffer in whose bytes one of this one lies."""

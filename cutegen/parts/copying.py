@@ -28,7 +28,7 @@ class Array(Statement):
 
     def acts(self, at: Acting) -> Iterator[Act]:
         for name in self.names:
-            at.allocated[name] = Allocated(int(at.value(self.length)), 0, 0, name, name)
+            at.allocated[name] = Allocated((int(at.value(self.length)),), 0, 0, name, name)
         return iter(())
 
 

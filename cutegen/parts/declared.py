@@ -21,7 +21,7 @@ class Buffer:
     cells: tuple[str, ...]  # what proofs call its copies: several names are of tensors side by side in each
     element: str  # type
     layout: str
-    copies: str
+    copies: str  # or the extents of several indices, the first of which counts neighbours
     bytes: int
     alignment: int
     swizzle: str = ""
@@ -32,7 +32,7 @@ class Buffer:
 
     @property
     def length(self) -> str:
-        return self.copies
+        return f"prod(({self.copies},))"
 
     @property
     def arguments(self) -> list[str]:

@@ -12,6 +12,8 @@ from cutegen.parts.acts import Act, Barrier, Cell
 from cutegen.parts.barriers import barrier_of, place_of
 from cutegen.parts.statements import Statement
 
+_SENT = 16  # bytes of a thread's four words
+
 
 @dataclass(frozen=True)
 class Partition(Statement):
@@ -65,23 +67,46 @@ class Load(Statement):
 
 @dataclass(frozen=True)
 class Send(Statement):
-    """Values of each thread to the same place of a peer's shared memory, as a copy that counts bytes at its barrier.
-
-    `bytes` are those that all active threads send together.
+    """Four words of each thread to the same place in the memory of a peer, as a copy that counts bytes at its barrier:
+    to `vector` of those that a thread has of the cell at `index`.
     """
 
+    template = "send"
     to: str
-    cell: str
-    bytes: str
-    content: str
+    vector: str
+    index: str
+    words: str
     barriers: str
     peer: str
+    content: str
 
     def acts(self, at: Acting) -> Iterator[Act]:
-        peer, place = int(at.value(self.peer)), at.value(self.cell)
-        content, barrier = tuple(at.value(self.content)), Barrier(peer, self.barriers, 0)
-        cell = Cell(peer, self.to, (*map(int, place), at.agent.part))
-        yield acts.Bring(cell, content, barrier, len(at.active) * int(at.value(self.bytes)))
+        peer = int(at.value(self.peer))
+        cell, content = _vector(at, self.to, self.index, self.vector, peer), tuple(at.value(self.content))
+        yield acts.Bring(cell, content, Barrier(peer, self.barriers, 0), len(at.active) * _SENT)
+
+
+@dataclass(frozen=True)
+class Add(Statement):
+    """Adds what each thread has in `vector` of the cell at `index` of a buffer to four values of its own."""
+
+    template = "add"
+    into: str
+    buffer: str
+    vector: str
+    index: str
+    content: str
+
+    def acts(self, at: Acting) -> Iterator[Act]:
+        cell = _vector(at, self.buffer, self.index, self.vector, at.agent.block)
+        at.together("read shared memory")
+        yield acts.Look(((cell, tuple(at.value(self.content))),))
+
+
+def _vector(at: Acting, name: str, index: str, vector: str, block: int) -> Cell:
+    """The part of a cell that an agent's threads have at one of their vectors."""
+    number = at.found(at.allocated, name).number(at.value(index))
+    return Cell(block, name, (number, at.agent.part, int(at.value(vector))))
 
 
 @dataclass(frozen=True)

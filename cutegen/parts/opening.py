@@ -24,9 +24,9 @@ class Allocate(Statement):
         at.together(f"allocate {self.buffer.variable}")
         one = self.buffer
         for name in one.cells:
-            length = int(at.value(one.copies))
+            shape = tuple(map(int, at.value(f"({one.copies},)")))
             own, within = one.bytes // len(one.cells), one.within or one.variable
-            at.allocated[name] = Allocated(length, one.bytes, own, one.variable, within)
+            at.allocated[name] = Allocated(shape, one.bytes, own, one.variable, within)
         return iter(())
 
 
@@ -47,7 +47,7 @@ class AllocateBarriers(Statement):
     def acts(self, at: Acting) -> Iterator[Act]:
         at.together(f"allocate {self.barriers.name}")
         name, length = self.barriers.name, int(at.value(self.barriers.length))
-        at.allocated[name] = Allocated(length, self.barriers.bytes, self.barriers.bytes, name, name)
+        at.allocated[name] = Allocated((length,), self.barriers.bytes, self.barriers.bytes, name, name)
         return iter(())
 
 

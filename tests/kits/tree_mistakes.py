@@ -61,7 +61,16 @@ def _with(tree: Body, number: int, instead: Sequence[Statement]) -> Body:
 
 _MAY_BE_MISSING = (
     *(barriers.Wait, barriers.Expect, barriers.Arrive, barriers.Meet, barriers.ClusterArrive, barriers.ClusterWait),
-    *(moving.Load, moving.Multiply, moving.Drain, moving.Fence, moving.Stored, moving.CommitStores),
+    *(
+        moving.Send,
+        moving.Add,
+        moving.Load,
+        moving.Multiply,
+        moving.Drain,
+        moving.Fence,
+        moving.Stored,
+        moving.CommitStores,
+    ),
     *(opening.Allocate, opening.AllocateBarriers, opening.Initialise, opening.FenceInitialised),
 )
 _OF_BLOCK = (
@@ -106,7 +115,7 @@ def _wrong(one: Statement) -> Iterator[tuple[str, tuple[Statement, ...]]]:
             yield "a warp less", (replace(one, threads=one.threads - 32),)
             yield "waits not" if one.waits else "waits", (replace(one, waits=not one.waits),)
         case opening.Allocate(buffer):
-            yield "a copy less", (replace(one, buffer=replace(buffer, copies=f"({buffer.copies}) - 1")),)
+            yield "a copy less", (replace(one, buffer=replace(buffer, copies=f"{buffer.copies} - 1")),)
             if buffer.variable != "sA":
                 yield "in the place of A", (opening.Overlay(replace(buffer, within="sA")),)
         case opening.AllocateBarriers(array):
@@ -128,6 +137,10 @@ def _wrong(one: Statement) -> Iterator[tuple[str, tuple[Statement, ...]]]:
         case moving.Partition() if one.among != "1":
             yield "of the first block", (replace(one, rank="0"),)
             yield "of one block", (replace(one, rank="0", among="1"),)
+        case Let(targets="place"):
+            yield "of the next block", (replace(one, value=f"{one.value} + 1"),)
+        case moving.Send():
+            yield "the first vector", (replace(one, vector="0"),)
         case moving.Store():
             yield "of another buffer", (replace(one, cell=f"{one.cell} ^ 1"),)
         case moving.Load():

@@ -67,6 +67,7 @@ def sums(spec: Spec) -> tuple[Buffer, ...]:
     if split_of(spec) == 1:
         return ()
     product, several = product_of(spec), (spec.schedule.warps.consumers or 1) > 1
+    copies = "CLUSTER_K - 1" + ", CONSUMERS" * several
     vectors = "PRODUCTS * VALUES // 4" if len(product.stacked) > 1 else "VALUES // 4"
     to = "sends to warpgroup {group} of those that multiply"
     return (
@@ -74,8 +75,8 @@ def sums(spec: Spec) -> tuple[Buffer, ...]:
             variable="sums",
             cells=("sums",),
             element="cutlass.Float32",
-            layout=f"cute.make_layout((4, 128, {vectors}, CLUSTER_K - 1{', CONSUMERS' * several}))",
-            copies="CONSUMERS * (CLUSTER_K - 1)",
+            layout=f"cute.make_layout((4, 128, {vectors}, {copies}))",
+            copies=copies,
             bytes=sent_bytes(spec),
             alignment=SWIZZLED if shares_buffers(spec) else 16,
             title="sums of others",

@@ -1,41 +1,15 @@
-"""What is printed of the blocks of a gemm whose warps have roles: their index, and what those of a cluster exchange."""
+"""What is printed of the blocks of a gemm whose warps have roles: their index, and how many there are."""
 
 from __future__ import annotations
 
 from math import prod
-from typing import Any
 
-from cutegen.codegen.formatting import WIDTH
 from cutegen.families.gemm_warpspecialized.plan import WarpspecializedPlan
 
 
 def own_columns(plan: WarpspecializedPlan) -> str:
     """The constant that counts the columns of the tile that a block stores."""
     return f"OWN_{plan.n.upper()}" if plan.split > 1 else f"BLK_{plan.n.upper()}"
-
-
-def shares(plan: WarpspecializedPlan) -> dict[str, Any]:
-    """What is printed of the exchange of sums between the blocks that have a tile together."""
-    several, stacked_m = plan.products > 1, plan.exchanged and plan.products > 1
-    places = (
-        "(other, product, 0)" if stacked_m else "(product * CLUSTER_K + other, 0, 0)" if several else "(other, 0, 0)"
-    )
-    tiler = f"({own_columns(plan)} // 2, {plan.row_blocks}, 1)"
-    vectors = "PRODUCTS * VALUES // 4" if several else "VALUES // 4"
-    ranks = "x + CLUSTER_M * (y + CLUSTER_N * {})" if prod(plan.cluster) > 1 else "{}"
-    return {
-        "theirs": ("cute.local_tile(", ["acc", tiler, places], ")"),
-        "several": several,
-        "own": "(PRODUCTS * VALUES,)" if several else "(VALUES,)",
-        "vectors": vectors,
-        "group": ", group" if plan.consumers > 1 else "",
-        "vector": "product * (VALUES // 4) + i" if several else "i",
-        "to": ranks.format("other"),
-        "from": ranks.format("(thr % 32)" if prod(plan.cluster) > 1 else "thr % 32"),
-        "mine": "product * VALUES + i" if several else "i",
-        "reused": plan.blocks is not None,
-        "width": WIDTH - (20 if several else 16),
-    }
 
 
 def places(plan: WarpspecializedPlan) -> str:

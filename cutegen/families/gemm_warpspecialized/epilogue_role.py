@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from cutegen.families.gemm_warpspecialized.block_text import shares
 from cutegen.families.gemm_warpspecialized.product import WARPGROUP
 from cutegen.families.gemm_warpspecialized.role import BOTH, FOLDER, PIECE, STORES, Role
 from cutegen.parts.barriers import Arrive, ClusterWait, Expect, Meet, Wait
-from cutegen.parts.moving import CommitStores, Fence, Look, Send, Store, Stored, Use, Write
+from cutegen.parts.moving import Add, CommitStores, Fence, Look, Send, Store, Stored, Use, Write
 from cutegen.parts.statements import Body, Code, For, If, Included, Let, Note, Region, Statement
 
 
@@ -15,9 +14,9 @@ class Storing(Role):
 
     def exchange(self) -> Statement:
         """The sums of a tile that blocks of a cluster along k make together: each gets those of its columns."""
-        plan, text = self.plan, shares(self.plan)
+        plan = self.plan
         K, what = plan.k.upper(), "it sends those of the others' columns to them"
-        sums = "place + group * (CLUSTER_K - 1)" if plan.consumers > 1 else "place"
+        index = "place, group" if plan.consumers > 1 else "place"
         turn = (Let("turn", "exchange % 2"), Let("exchange", "1", "+")) if self.reused else ()
         read = (
             (Note("What it sent of the tile before has been read"), Wait("read", "0", "(turn + 1) % 2"))
@@ -25,23 +24,16 @@ class Storing(Role):
             else ()
         )
         meet = (Note("Their barriers are there"), ClusterWait()) if plan.meets_late else ()
-        send = (
-            Let("place", "share - cutlass.Int32(share > other)"),
-            Send(
-                "sums",
-                f"({sums},)",
-                f"{plan.sent_of_thread}",
-                "(tile, place)",
-                "sent",
-                text["to"],
-            ),
+        vectors = "PRODUCTS * VALUES // 4" if plan.products > 1 else "VALUES // 4"
+        added = (
+            Code("vector = cute.local_tile(own, (4,), (i,))"),
+            Add("vector", "sums", "i", index, "(tile, place)"),
         )
-        sent = For("other", "cutlass.range_constexpr(CLUSTER_K)", (Use(), If("other != share", send)))
-        look = Look(("sums",), f"({sums}, PART)", "(tile, place)")
-        added = For("place", "cutlass.range_constexpr(CLUSTER_K - 1)", (look,))
+        ranks = "x + CLUSTER_M * (y + CLUSTER_N * {})" if self.clustered else "{}"
+        reader = ranks.format("(thr % 32)" if self.clustered else "thr % 32")
         done = (
             Code("cute.arch.sync_warp()"),
-            If("thr % 32 < CLUSTER_K and thr % 32 != share", (Arrive("read", "0", text["from"]),)),
+            If("thr % 32 < CLUSTER_K and thr % 32 != share", (Arrive("read", "0", reader),)),
         )
         body = (
             Note(f"Each block of the cluster along {K} has a part of every sum: {what}"),
@@ -49,15 +41,42 @@ class Storing(Role):
             If("tidx == 128", (Expect("sent", "0", "SENT_BYTES"),)),
             *read,
             *meet,
-            Included(f"{FOLDER}/exchange_send.j2", does=(sent,)),
+            For("other", "cutlass.range_constexpr(CLUSTER_K)", self.sent(index, ranks.format("other"))),
             Note("The others' parts are added in their order"),
             Wait("sent", "0", "turn" if self.reused else "0"),
-            Included(f"{FOLDER}/exchange_add.j2", does=(added,)),
+            For("place", "cutlass.range_constexpr(CLUSTER_K - 1)", (
+                For("i", f"cutlass.range_constexpr({vectors})", added),
+            )),
             *done[: 2 * self.reused],
             Note("Its columns of the tile"),
             Code(f"n_tile = {self.own_tile}"),
-        )
+        )  # fmt: skip
         return Region("schedule.cluster", "exchange of sums", body)
+
+    def sent(self, index: str, to: str) -> Body:
+        """A block's own sums to its registers, and those of another one's columns to that."""
+        plan, several = self.plan, self.plan.products > 1
+        places = "(product * CLUSTER_K + other, 0, 0)" if several else "(other, 0, 0)"
+        places = "(other, product, 0)" if several and plan.exchanged else places
+        tiler = f"({self.own_n} // 2, {plan.row_blocks}, 1)"
+        mine, vector = ("product * VALUES + i", "product * (VALUES // 4) + i") if several else ("i", "i")
+        own = For("i", "cutlass.range_constexpr(VALUES)", (Code(f"own[{mine}] = theirs[i]"),))
+        send = (
+            Code("words = (bits[4 * i], bits[4 * i + 1], bits[4 * i + 2], bits[4 * i + 3])"),
+            Send("sums", vector, index, "words", "sent", to, "(tile, place)"),
+        )
+        others = (
+            Code("bits = cute.recast_tensor(theirs, cutlass.Int32)"),
+            Note("The place of this block among those that send"),
+            Let("place", "share - cutlass.Int32(share > other)"),
+            For("i", "cutlass.range_constexpr(VALUES // 4)", send),
+        )
+        body = (
+            Use(),
+            Code("theirs = cute.local_tile(", ("acc", tiler, places), ")"),
+            If("other == share", (own,), others),
+        )
+        return (For("product", "cutlass.range_constexpr(PRODUCTS)", body),) if several else body
 
     def epilogue(self) -> Statement:
         plan = self.plan

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from cutegen.families.common.pointwise import Operand, PointwisePlan
-from cutegen.families.gemm_warpspecialized.product import GRANULE, ROWS, WARPGROUP, peers_of, piece_bytes, sent_bytes
+from cutegen.families.gemm_warpspecialized.product import GRANULE, ROWS, peers_of, piece_bytes, sent_bytes
 from cutegen.language.model import Tensor
 
 
@@ -149,11 +149,6 @@ class WarpspecializedPlan(PointwisePlan):
     def sent_bytes(self) -> int:
         """Bytes that the other blocks of a cluster along k send to one, of each tile."""
         return (self.split - 1) * self.consumers * sent_bytes(self.spec)
-
-    @property
-    def sent_of_thread(self) -> int:
-        """Bytes that a thread sends to one other block of its cluster along k, of each tile."""
-        return sent_bytes(self.spec) // WARPGROUP
 
     @property
     def own_columns(self) -> int:

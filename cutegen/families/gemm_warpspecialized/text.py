@@ -10,7 +10,7 @@ from typing import Any
 from cutegen.codegen.formatting import WIDTH, Item
 from cutegen.codegen.parts import Constant, KernelParts, Limit, Padding
 from cutegen.families.gemm_warpspecialized import allocation
-from cutegen.families.gemm_warpspecialized.block_text import grid, most_tiles, own_columns, places, shares
+from cutegen.families.gemm_warpspecialized.block_text import grid, most_tiles, own_columns, places
 from cutegen.families.gemm_warpspecialized.epilogue_text import (
     epilogue_context,
     has_tile_mma,
@@ -207,7 +207,8 @@ def _context(plan: WarpspecializedPlan) -> dict[str, Any]:
         "place_names": places(plan),
         "count_names": "clusters, _, _" if plan.blocks is None else "_, _, clusters",
         "own_n": own_columns(plan),
-        "shares": shares(plan) if plan.split > 1 else None,
+        "own_sums": f"({'PRODUCTS * ' * (plan.products > 1)}VALUES,)" if plan.split > 1 else "",
+        "takes_more": plan.split > 1 and plan.blocks is not None,
         "copies": {
             one.variable: one.copies for one in (*allocation.outputs(plan.spec), *allocation.brought(plan.spec))
         },
