@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from cutegen.differentiation.algebra import Atom, Sum, inside, named, of, total_over
 from cutegen.differentiation.choosing import PRODUCT, Chosen, Value, choose
 from cutegen.differentiation.columns import over_rows
 from cutegen.differentiation.joining import Joint
 from cutegen.differentiation.presenting import Presenter
-from cutegen.differentiation.reading import sum_of
 from cutegen.differentiation.reverse import DifferentiationError, gradients
 from cutegen.differentiation.writing import Names, renamed, statements, text_of, with_functions, with_ways
 from cutegen.expressions.annotating import annotate
 from cutegen.expressions.named_numbers import with_named_numbers
 from cutegen.expressions.parsing import parse_compute
+from cutegen.expressions.reading_sums import sum_of
+from cutegen.expressions.sums import Atom, NoForm, Sum, inside, named, of, total_over
 from cutegen.expressions.tree import Compute, Expr, Reduce, walk
 from cutegen.expressions.widths import is_whole
 from cutegen.language.model import MAX_STATEMENTS, Bench, Expect, KernelSpec, Source, Tensor, Verify
@@ -54,7 +54,12 @@ def backward(spec: KernelSpec, wrt: Sequence[str] = (), of_outputs: Sequence[str
         message = f"the backward of {spec.kernel} would have a name of more than {MAX_KERNEL_NAME} characters"
         raise DifferentiationError(message, "give the kernel a shorter name")
     wanted = _wanted(spec, wrt)
-    return _Backward(_Forward(spec, Joint.of(spec, wanted)), wanted, _given(spec, of_outputs), bool(wrt)).made()
+    given = _given(spec, of_outputs)
+    try:
+        return _Backward(_Forward(spec, Joint.of(spec, wanted)), wanted, given, bool(wrt)).made()
+    except NoForm as error:
+        message = f"the statements of {spec.kernel} cannot be differentiated: {error}"
+        raise DifferentiationError(message, "make a number that is taken to high powers a scalar of the spec") from None
 
 
 def _given(spec: KernelSpec, names: Sequence[str]) -> tuple[str, ...]:

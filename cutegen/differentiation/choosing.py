@@ -6,11 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from cutegen.differentiation.algebra import Atom, Sum, call, factor_of, inside, named, of, rebuilt, total
 from cutegen.differentiation.cost import NAME, Parts, cost, divisors, parts, reciprocals
 from cutegen.differentiation.folding import Change, changes, is_condition, may_round, products
-from cutegen.differentiation.reading import sum_of_text
-from cutegen.differentiation.rules import WAYS
+from cutegen.differentiation.rebuilding import rebuilt
+from cutegen.expressions.functions import WAYS
+from cutegen.expressions.reading_sums import sum_of_text
+from cutegen.expressions.sums import Atom, Sum, call, factor_of, inside, named, of, total
 
 PRODUCT = "product "  # begins the names of products, which no spec can have; they get others when they are written
 MOST_PRODUCTS = 8

@@ -6,7 +6,7 @@ added are one: `-2 * a * sum(x, M) + sum(y, M)` is `sum(y - 2 * a * x, M)`.
 
 from __future__ import annotations
 
-from cutegen.differentiation.algebra import Atom, Powers, Sum, Term, add, inside, of, times_each
+from cutegen.expressions.sums import Atom, Powers, Sum, Term, add, inside, of, times_each
 
 
 def over_rows(x: Sum, rows: frozenset[str]) -> Sum:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
-from cutegen.differentiation.algebra import Atom, Sum, Term, inside
+from cutegen.expressions.sums import Atom, Sum, Term, inside
 
 REDUCTION, FUNCTION, IN_REDUCTION, POWER, NAME = 20.0, 4.0, 1.5, 0.5, 1.0
 """Of a reduction and of a function, where an operation on two elements is 1; how much more an operation counts that is

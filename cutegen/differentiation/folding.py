@@ -8,19 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from cutegen.differentiation.algebra import (
-    Atom,
-    Sum,
-    Term,
-    add,
-    inside,
-    of,
-    power,
-    rebuilt,
-    remade,
-    scaled,
-    times,
-)
+from cutegen.differentiation.rebuilding import rebuilt
+from cutegen.expressions.sums import Atom, Sum, Term, add, inside, of, power, remade, scaled, times
 
 Change = Callable[[Sum], Sum]
 _COMPARED = ("<", "<=", ">", ">=", "==", "!=")

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from itertools import chain, count
 from math import prod
 
-from cutegen.differentiation.algebra import Atom, Sum, of
 from cutegen.expressions.reducing import rebuilt
+from cutegen.expressions.sums import Atom, Sum, of
 from cutegen.expressions.tree import Coord, Expr, Name, Reduce
 from cutegen.language.model import KernelSpec, Tensor
 from cutegen.ops.op import op_of

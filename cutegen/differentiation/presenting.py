@@ -11,9 +11,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import get_args
 
-from cutegen.differentiation.algebra import Atom, Sum, Term, add, scaled
 from cutegen.differentiation.cost import common, without
 from cutegen.dtypes import Dtype
+from cutegen.expressions.sums import Atom, Sum, Term, add, scaled
 from cutegen.expressions.tree import (
     BITWISE,
     MAX_POWER,

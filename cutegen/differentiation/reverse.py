@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from cutegen.differentiation.algebra import (
+from cutegen.differentiation.rules import CONSTANT, DERIVATIVES, OF_REDUCTIONS
+from cutegen.errors import CutegenError
+from cutegen.expressions.functions import FUNCTIONS
+from cutegen.expressions.reading_sums import sum_of_text
+from cutegen.expressions.sums import (
     Atom,
     Sum,
     Term,
@@ -21,10 +25,6 @@ from cutegen.differentiation.algebra import (
     total,
     total_over,
 )
-from cutegen.differentiation.reading import sum_of_text
-from cutegen.differentiation.rules import CONSTANT, DERIVATIVES, OF_REDUCTIONS
-from cutegen.errors import CutegenError
-from cutegen.expressions.functions import FUNCTIONS
 
 MOST_TERMS = 2000
 _FLOATS = ("f64", "f32", "f16", "bf16")

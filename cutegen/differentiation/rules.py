@@ -1,4 +1,4 @@
-"""What is known of functions: their derivatives, and other ways to write them. All of it is said in the language.
+"""The derivatives of functions and reductions, as texts of the language.
 
 In the texts a function's arguments have the names of its parameters, and `f` is its value. A truth stands for 1 or 0
 where `where` has these two for values.
@@ -86,31 +86,3 @@ wherever they have a derivative; sums, means and extremes are known apart.
 """
 CONSTANT = ("argmax", "argmin", "any", "all")
 """Reductions of which nothing has a derivative."""
-
-WAYS = {
-    "silu": "x * sigmoid(x)",
-    "gelu_tanh": "x * sigmoid(x * (1.5957691216057308 + 0.07135481627260025 * x * x))",
-}
-"""Function -> what it also is, which is written where it takes fewer functions: beside the function's derivative."""
-
-LAWS = {
-    "numbers are computed": ("2 * x * 3 + x", "7 * x"),
-    "a sum has no order": ("x + y - x", "y"),
-    "a product has no order": ("x * y * x / y", "x * x"),
-    "a difference from itself is nothing": ("(x + y) * z - z * (y + x)", "0 * x"),
-    "signs come out of parentheses": ("(-x - y) * z", "-((x + y) * z)"),
-    "a negative of a negative is positive": ("-(-x)", "x"),
-    "dividing by a quotient multiplies": ("x / (y / z)", "x * z / y"),
-    "an exponential of a sum with a logarithm": ("exp(x + log(z))", "z * exp(x)"),
-    "an exponential of a difference with one": ("exp(x - 2 * log(z))", "exp(x) / (z * z)"),
-    "a logarithm of an exponential": ("log(exp(x))", "x"),
-    "functions of nothing": ("silu(x - x) + exp(x - x)", "1 + 0 * x"),
-    "a choice between the same": ("where(x > y, z, z)", "z"),
-    "the larger of the same": ("maximum(x, x)", "x"),
-    "sums are added term by term": ("sum(x + y, N)", "sum(x, N) + sum(y, N)"),
-    "what is the same along a row is no part of its sum": ("sum(x * w, N)", "w * sum(x, N)"),
-    "a sum of what is the same counts it": ("mean(w + x, N)", "w + mean(x, N)"),
-    "deviations from the mean have none": ("mean(x - mean(x, N), N)", "0 * w"),
-    "what adds up to one": ("sum(x / sum(x, N), N)", "1 + 0 * w"),
-}
-"""What is known -> two texts that are one and the same here; `w` is the same along the mode N, z is positive."""

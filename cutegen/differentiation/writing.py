@@ -9,9 +9,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from cutegen.differentiation.presenting import negated, size_of
-from cutegen.differentiation.rules import WAYS
 from cutegen.dtypes import Dtype
-from cutegen.expressions.functions import FUNCTIONS
+from cutegen.expressions.functions import FUNCTIONS, WAYS
 from cutegen.expressions.named_numbers import NAMED_NUMBERS
 from cutegen.expressions.parsing import parse
 from cutegen.expressions.tree import (
@@ -249,7 +248,7 @@ def renamed(x: Expr, names: Mapping[str, str]) -> Expr:
 
 
 def with_ways(x: Expr, functions: Collection[str]) -> Expr:
-    """An expression with functions as what `rules.WAYS` says that they also are."""
+    """An expression with functions as what `functions.WAYS` says that they also are."""
 
     def other(node: Expr) -> Expr | None:
         if not isinstance(node, Call) or node.function not in functions:

@@ -142,6 +142,12 @@ PARTS: dict[str, Function] = {
 }
 """What is in definitions only: a part that needs a value several times, which is its argument."""
 
+WAYS = {
+    "silu": "x * sigmoid(x)",
+    "gelu_tanh": "x * sigmoid(x * (1.5957691216057308 + 0.07135481627260025 * x * x))",
+}
+"""Primitive -> the same, written with another primitive."""
+
 NO_NAMES = frozenset(name for name, function in FUNCTIONS.items() if not function.late)
 """Functions that nothing of a spec may be named like; the others came later, when specs had such names."""
 TO_WHOLE = ("round", "floor", "ceil", "trunc")

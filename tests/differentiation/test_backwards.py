@@ -358,12 +358,13 @@ def test_more_that_is_refused() -> None:
     several = {"X": "M,N f32", "V": "M f32", "L": "M f32 out"}
     with pytest.raises(DifferentiationError, match="different modes, and nothing is reduced"):
         backward(spec_of("rowwise", several, ["L = V + sum(X, N)"]))
-    long = spec_text("elementwise", {"X": "N f32", "Y": "N f32 out"}, ["Y = X * X"]).replace(
-        "kernel: k", "kernel: k" * 1
-    )
-    long = long.replace("kernel: k", "kernel: " + "k" * 62)
+    one = {"X": "N f32", "Y": "N f32 out"}
+    long = spec_text("elementwise", one, ["Y = X * X"]).replace("kernel: k", "kernel: " + "k" * 62)
     with pytest.raises(DifferentiationError, match="more than 64 characters"):
         backward(read_specs(long)[0])
+    powers = ["a = 4 ** 16", "b = (a + 0.5) ** 16", "c = (b + 0.5) ** 16", "Y = X * (c + 0.5) ** 16"]
+    with pytest.raises(DifferentiationError, match="a number has more than 4096 bits"):
+        backward(spec_of("elementwise", one, powers))
 
 
 def test_tensors_without_a_gradient_are_told() -> None:

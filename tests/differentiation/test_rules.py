@@ -6,27 +6,14 @@ import re
 
 import pytest
 import torch
-from differentiation_kit import inputs, run, spec_of
+from differentiation_kit import SIZES, VALUES, inputs, numbers, run, spec_of
 
-from cutegen.differentiation.algebra import named, of
-from cutegen.differentiation.reading import sum_of_text
-from cutegen.differentiation.rules import DERIVATIVES, LAWS, WAYS
-from cutegen.expressions.functions import FUNCTIONS
+from cutegen.differentiation.rules import DERIVATIVES
+from cutegen.expressions.functions import FUNCTIONS, WAYS
+from cutegen.expressions.reading_sums import sum_of_text
+from cutegen.expressions.sums import LAWS
 
 POSITIVE = ("log", "log2", "log10", "log1p", "sqrt", "rsqrt", "reciprocal", "pow", "hypot", "fmod", "remainder")
-SIZES = {"M": 3, "N": 5}
-TENSORS = {"x": "M,N f64", "y": "M,N f64", "z": "M,N f64", "w": "M f64"}
-VALUES = {name: of(named(name, text.split()[0].split(","))) for name, text in TENSORS.items()}
-
-
-def numbers(text: str) -> torch.Tensor:
-    """A text's value, on numbers of which z and w are positive, in a statement that reads all of them."""
-    spec = spec_of(
-        "rowwise", {**TENSORS, "out_": "M,N f64 out"},
-        [f"out_ = {text} + 0 * (x + y + z + w + sum(x, N))"],
-    )  # fmt: skip
-    values = inputs(spec, SIZES)
-    return run(spec, {**values, "z": values["z"].abs() + 0.1, "w": values["w"].abs() + 0.1}, SIZES)["out_"]
 
 
 @pytest.mark.parametrize("law", LAWS)

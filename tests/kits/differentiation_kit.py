@@ -7,11 +7,15 @@ from collections.abc import Collection, Mapping, Sequence
 import torch
 
 from cutegen.differentiation import Backward, backward
+from cutegen.expressions.sums import named, of
 from cutegen.expressions.tree import Binary, Call, Cast, Coord, Expr, Literal_, Name, Reduce, Unary
 from cutegen.language.model import KernelSpec
 from cutegen.language.reader import read_specs
 
 SIZES = {"A": 2, "B": 2, "M": 3, "N": 5, "T": 3, "H": 2, "D": 4, "Q": 3, "K": 5, "G": 2}
+ROWS = {"x": "M,N f64", "y": "M,N f64", "z": "M,N f64", "w": "M f64"}
+VALUES = {name: of(named(name, text.split()[0].split(","))) for name, text in ROWS.items()}
+"""What the names in a text of `numbers` stand for in sums."""
 
 _OPERATIONS = {
     "+": torch.add, "-": torch.sub, "*": torch.mul, "/": torch.true_divide, "**": torch.pow, "<": torch.lt,
@@ -107,6 +111,14 @@ def run(spec: KernelSpec, values: Mapping[str, torch.Tensor], sizes: Mapping[str
             there = whole.reshape([sizes[mode] for mode in kept])
             found[tensor.name] = there.permute([kept.index(mode) for mode in tensor.shape])
     return found
+
+
+def numbers(text: str) -> torch.Tensor:
+    """A text's value, on numbers of which z and w are positive, in a statement that reads all of them."""
+    read = " + ".join(ROWS)
+    spec = spec_of("rowwise", {**ROWS, "out_": "M,N f64 out"}, [f"out_ = {text} + 0 * ({read} + sum(x, N))"])
+    values = inputs(spec, SIZES)
+    return run(spec, {**values, "z": values["z"].abs() + 0.1, "w": values["w"].abs() + 0.1}, SIZES)["out_"]
 
 
 def inputs(spec: KernelSpec, sizes: Mapping[str, int], seed: int = 0, whole: bool = False) -> dict[str, torch.Tensor]:

@@ -1,23 +1,55 @@
 """Expressions as sums of products: equal ones are equal objects, whatever order they were written in.
 
 A `Sum` has terms, a term is a number times atoms to whole powers, and an atom is a name, a function of sums, a
-reduction of one or a sum in parentheses. The functions below make them and keep to the laws of `rules.LAWS`. What is
-made keeps the order in which it came, so that it can be printed as it was written.
+reduction of one or a sum in parentheses. The functions below make them and keep to `LAWS`. What is made keeps the order
+in which it came, so that it can be printed as it was written.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
+from functools import cached_property
 from typing import Literal
 
 _ZERO_AT_ZERO = ("tanh", "silu", "gelu", "gelu_tanh", "relu", "abs", "sqrt")
 AT_ZERO = {**dict.fromkeys(_ZERO_AT_ZERO, 0.0), "exp": 1.0, "sigmoid": 0.5}
 """Function -> its value at 0, where it is one without a rounding."""
 
+LAWS = {
+    "numbers are computed": ("2 * x * 3 + x", "7 * x"),
+    "a sum has no order": ("x + y - x", "y"),
+    "a product has no order": ("x * y * x / y", "x * x"),
+    "a difference from itself is nothing": ("(x + y) * z - z * (y + x)", "0 * x"),
+    "signs come out of parentheses": ("(-x - y) * z", "-((x + y) * z)"),
+    "a negative of a negative is positive": ("-(-x)", "x"),
+    "dividing by a quotient multiplies": ("x / (y / z)", "x * z / y"),
+    "an exponential of a sum with a logarithm": ("exp(x + log(z))", "z * exp(x)"),
+    "an exponential of a difference with one": ("exp(x - 2 * log(z))", "exp(x) / (z * z)"),
+    "a logarithm of an exponential": ("log(exp(x))", "x"),
+    "functions of nothing": ("silu(x - x) + exp(x - x)", "1 + 0 * x"),
+    "a choice between the same": ("where(x > y, z, z)", "z"),
+    "the larger of the same": ("maximum(x, x)", "x"),
+    "sums are added term by term": ("sum(x + y, N)", "sum(x, N) + sum(y, N)"),
+    "what is the same along a row is no part of its sum": ("sum(x * w, N)", "w * sum(x, N)"),
+    "a sum of what is the same counts it": ("mean(w + x, N)", "w + mean(x, N)"),
+    "deviations from the mean have none": ("mean(x - mean(x, N), N)", "0 * w"),
+    "what adds up to one": ("sum(x / sum(x, N), N)", "1 + 0 * w"),
+}
+"""Law -> two texts that are one sum; `w` is the same along the mode N, z is positive."""
+
+MOST_BITS = 4096
+"""Of a number's numerator or denominator: those of repeated powers would grow without end."""
+
 Kind = Literal["name", "coord", "size", "call", "reduce", "group", "indicator"]
 Powers = tuple[tuple["Atom", int], ...]
 Number = int | float | Fraction
+_ONE = Fraction(1)
+_OF_ALIKE = ("max", "min", "any", "all")  # reductions that give what all elements are, where these are alike
+
+
+class NoForm(Exception):
+    """Says why an expression has no form as a sum: a number is infinite or too long, or there are too many terms."""
 
 
 class Atom:
@@ -56,12 +88,18 @@ class Atom:
 
 
 class Term:
-    """A number times atoms to whole powers, none of which is 0."""
+    """A number times atoms to whole powers, none of which is 0. Raises NoForm for a number of more than MOST_BITS."""
 
     def __init__(self, number: Fraction, powers: Powers) -> None:
+        if max(number.numerator.bit_length(), number.denominator.bit_length()) > MOST_BITS:
+            raise NoForm(f"a number has more than {MOST_BITS} bits")
         self.number, self.powers = number, powers
         self.factors = frozenset(powers)
-        self.modes: frozenset[str] = frozenset[str]().union(*(atom.modes for atom, _ in powers))
+
+    @cached_property
+    def modes(self) -> frozenset[str]:
+        """Those that it differs along."""
+        return frozenset[str]().union(*(atom.modes for atom, _ in self.powers))
 
     def power(self, atom: Atom) -> int:
         """The power of an atom; 0 where it is not there."""
@@ -76,18 +114,26 @@ class Sum:
 
     def __init__(self, terms: tuple[Term, ...]) -> None:
         self.terms = terms
-        self.modes: frozenset[str] = frozenset[str]().union(*(term.modes for term in terms))
-        self.height: int = max((atom.height for term in terms for atom, _ in term.powers), default=0)
-        self._key = frozenset((term.number, term.factors) for term in terms)
-        self._hash = hash(self._key)
+
+    @cached_property
+    def modes(self) -> frozenset[str]:
+        """Those that it differs along."""
+        return frozenset[str]().union(*(term.modes for term in self.terms))
+
+    @cached_property
+    def height(self) -> int:
+        """How many atoms are inside of each other."""
+        return max((atom.height for term in self.terms for atom, _ in term.powers), default=0)
+
+    @cached_property
+    def _key(self) -> frozenset[tuple[Fraction, frozenset[tuple[Atom, int]]]]:
+        return frozenset((term.number, term.factors) for term in self.terms)
 
     def __hash__(self) -> int:
-        return self._hash
+        return hash(self._key)
 
     def __eq__(self, other: object) -> bool:
-        if self is other:
-            return True
-        return isinstance(other, Sum) and self._hash == other._hash and self._key == other._key
+        return self is other or (isinstance(other, Sum) and self._key == other._key)
 
     def __repr__(self) -> str:
         return f"({' + '.join(map(repr, self.terms))})"
@@ -121,7 +167,7 @@ def number(value: Number) -> Sum:
 
 def of(atom: Atom, power: int = 1) -> Sum:
     """An atom to a power."""
-    return _sum([Term(Fraction(1), ((atom, power),))])
+    return _sum([Term(_ONE, ((atom, power),))])
 
 
 def named(name: str, modes: Iterable[str] = ()) -> Atom:
@@ -141,7 +187,8 @@ def add(*sums: Sum) -> Sum:
 
 def scaled(x: Sum, by: Number) -> Sum:
     """A sum times a number."""
-    return _sum(Term(term.number * Fraction(by), term.powers) for term in x.terms)
+    by = Fraction(by)
+    return _sum(Term(term.number * by, term.powers) for term in x.terms)
 
 
 def times(*factors: Sum) -> Sum:
@@ -164,7 +211,7 @@ def power(x: Sum, exponent: int) -> Sum:
 
 
 def call(name: str, arguments: Sequence[Sum]) -> Sum:
-    """A function of sums, simplified where `rules.LAWS` say so."""
+    """A function of sums, simplified where `LAWS` say so."""
     if name in ("where", "minimum", "maximum") and arguments[-1] == arguments[-2]:
         return arguments[-1]
     if name == "where" and (are_equal := _equal_numbers(arguments[0])) is not None:
@@ -213,7 +260,7 @@ def reduced(function: str, x: Sum, mode: str) -> Sum:
         return total(x, mode)
     if function == "mean":
         return mean(x, mode)
-    if mode not in x.modes:
+    if function in _OF_ALIKE and mode not in x.modes:
         return x
     return of(Atom("reduce", function, (x,), mode))
 
@@ -223,55 +270,6 @@ def total_over(x: Sum, modes: Iterable[str]) -> Sum:
     for mode in modes:
         x = total(x, mode)
     return x
-
-
-# ---------------------------------------------------------------------------------------------------------- rebuilding
-
-
-def rebuilt(
-    x: Sum,
-    change: Callable[[Atom], Sum | None],
-    sums: Mapping[Sum, Sum] | None = None,
-    memo: dict[Atom, Sum] | None = None,
-) -> Sum:
-    """The sum with atoms changed, and all around them made anew; None leaves an atom, and looks inside.
-
-    `sums` are changed where they stand whole: in parentheses, as arguments, or alone. `memo` has what came of atoms,
-    for another sum in which the same is changed.
-    """
-    memo = {} if memo is None else memo
-    sums = sums or {}
-
-    def atom_of(atom: Atom) -> Sum:
-        if atom not in memo:
-            changed = change(atom)
-            memo[atom] = inner(atom) if changed is None else changed
-        return memo[atom]
-
-    def inner(atom: Atom) -> Sum:
-        if not atom.arguments:
-            return of(atom)
-        arguments = [whole(argument) for argument in atom.arguments]
-        if all(new is old for new, old in zip(arguments, atom.arguments, strict=True)):
-            return of(atom)
-        return remade(atom, arguments)
-
-    def whole(old: Sum) -> Sum:
-        if old in sums:
-            return sums[old]
-        found = {atom: atom_of(atom) for atom in old.atoms()}
-        if all(new.atom == atom for atom, new in found.items()):
-            return old
-        terms = []
-        for term in old.terms:
-            if all(found[atom].atom == atom for atom, _ in term.powers):
-                terms.append(Sum((term,)))
-                continue
-            factors = [power(found[atom], exponent) for atom, exponent in term.powers]
-            terms.append(scaled(times(*factors), term.number) if factors else number(term.number))
-        return add(*terms)
-
-    return whole(x)
 
 
 def remade(atom: Atom, arguments: Sequence[Sum]) -> Sum:
@@ -284,11 +282,6 @@ def remade(atom: Atom, arguments: Sequence[Sum]) -> Sum:
         case "indicator":
             return indicator(arguments[0], atom.name == "true")
     return arguments[0]
-
-
-def replaced(x: Sum, atoms: Mapping[Atom, Sum]) -> Sum:
-    """The sum with other sums in the places of atoms."""
-    return rebuilt(x, atoms.get)
 
 
 def expanded(x: Sum, most: int = 2000) -> Sum | None:
@@ -330,7 +323,7 @@ def factor_of(x: Sum) -> Term:
     if not x.terms:
         return Term(Fraction(0), ())
     sizes = {abs(term.number) for term in x.terms}
-    outside = sizes.pop() if len(sizes) == 1 else Fraction(1)
+    outside = sizes.pop() if len(sizes) == 1 else _ONE
     if x.terms[0].number < 0:
         outside = -outside
     return Term(outside, ((Atom("group", "", (x if outside == 1 else scaled(x, 1 / outside),)), 1),))
@@ -352,19 +345,20 @@ def _sum(terms: Iterable[Term]) -> Sum:
 
     for term in terms:
         put(term)
-    return Sum(tuple(term for term in found.values() if term.number != 0))
+    return Sum(tuple(term for term in found.values() if term.number))
 
 
 def _product(terms: Iterable[Term]) -> Term:
     """The product of terms."""
-    factor, powers = Fraction(1), dict[Atom, int]()
+    factor, powers = _ONE, dict[Atom, int]()
     for term in terms:
-        factor *= term.number
+        if term.number is not _ONE:
+            factor *= term.number
         for atom, exponent in term.powers:
             powers[atom] = powers.get(atom, 0) + exponent
     for atom in list(powers):
         if atom.kind == "indicator":
-            powers[atom] = 1
+            powers[atom] = max(-1, min(powers[atom], 1))
             if Atom("indicator", "false" if atom.name == "true" else "true", atom.arguments) in powers:
                 return Term(Fraction(0), ())
     return Term(factor, tuple((atom, exponent) for atom, exponent in powers.items() if exponent))
@@ -375,11 +369,11 @@ def _total(term: Term, mode: str) -> Sum:
     outside = Term(term.number, tuple((atom, p) for atom, p in term.powers if mode not in atom.modes))
     within = tuple((atom, p) for atom, p in term.powers if mode in atom.modes)
     if not within:
-        return _sum([_product([outside, Term(Fraction(1), ((size(mode), 1),))])])
+        return _sum([_product([outside, Term(_ONE, ((size(mode), 1),))])])
     if len(within) == 1 and within[0][0].kind == "group" and within[0][1] == 1:
         return spread(total(within[0][0].arguments[0], mode), Sum((outside,)))
-    whole = Atom("reduce", "sum", (Sum((Term(Fraction(1), within),)),), mode)
-    return _sum([_product([outside, Term(Fraction(1), ((whole, 1),))])])
+    whole = Atom("reduce", "sum", (Sum((Term(_ONE, within),)),), mode)
+    return _sum([_product([outside, Term(_ONE, ((whole, 1),))])])
 
 
 def _exp(x: Sum) -> Sum:

@@ -6,33 +6,27 @@ import math
 from collections.abc import Mapping
 from fractions import Fraction
 
-from cutegen.differentiation.algebra import (
-    Atom,
-    Sum,
-    add,
-    call,
-    indicator,
-    named,
-    number,
-    of,
-    power,
-    reduced,
-    scaled,
-    times,
-)
 from cutegen.expressions.parsing import parse
+from cutegen.expressions.sums import Atom, Sum, add, call, indicator, named, number, of, power, reduced, scaled, times
 from cutegen.expressions.tree import Binary, Call, Cast, Coord, Expr, Literal_, MatMul, Reduce, Unary
 
 
-def sum_of(expr: Expr, values: Mapping[str, Sum], *, truths: bool = False) -> Sum:
-    """An expression as a sum; `values` are those of its names. With `truths`, `where(c, 1, 0)` is a truth's number."""
+def sum_of(
+    expr: Expr, values: Mapping[str, Sum], *, modes: Mapping[str, str] | None = None, truths: bool = False
+) -> Sum:
+    """An expression as a sum; `values` are those of its names, and `modes` are other names for its modes.
+
+    With `truths`, `where(c, 1, 0)` is a truth's number.
+    """
+    modes = modes or {}
 
     def read(node: Expr) -> Sum:
         match node:
             case Literal_(value=value):
                 return number(value) if math.isfinite(value) else of(named(str(value)))
             case Coord():
-                return of(Atom("coord", node.mode, modes=frozenset([node.mode])))
+                mode = modes.get(node.mode, node.mode)
+                return of(Atom("coord", mode, modes=frozenset([mode])))
             case Unary(op="-"):
                 return scaled(read(node.x), -1)
             case Unary():
@@ -42,19 +36,19 @@ def sum_of(expr: Expr, values: Mapping[str, Sum], *, truths: bool = False) -> Su
             case Call():
                 return _call(node.function, [read(argument) for argument in node.arguments], truths)
             case Reduce():
-                return reduced(node.function, read(node.x), node.mode)
+                return reduced(node.function, read(node.x), modes.get(node.mode, node.mode))
             case Cast():
                 assert node.dtype is not None
                 return of(Atom("call", f"cast {node.dtype.value}", (read(node.x),)))
             case MatMul():
-                raise ValueError("a matrix product is no sum of elements")
+                return call("@", [values[node.a], values[node.b]])
         return values[node.id]
 
     return read(expr)
 
 
 def sum_of_text(text: str, values: Mapping[str, Sum]) -> Sum:
-    """A text of `rules` as a sum."""
+    """A text of the language as a sum, in which `where(c, 1, 0)` is a truth's number."""
     return sum_of(parse(f"_ = {text}").value, values, truths=True)
 
 
