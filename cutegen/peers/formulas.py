@@ -10,9 +10,10 @@ from itertools import permutations
 from typing import Literal
 
 from cutegen.expressions.parsing import parse_compute
+from cutegen.expressions.sums import NoForm, Sum, inside, named, number, of, size
 from cutegen.expressions.tree import Compute, Literal_, Unary, walk
 from cutegen.language.model import KernelSpec, Tensor
-from cutegen.peers.normal_form import Form, Forms, NoForm, number
+from cutegen.peers.normal_form import NormalForms
 
 Meaning = Literal["probabilities", "log-probabilities", "coordinates"]
 """What the elements of a tensor are, if they are not any floats: each row is a distribution, or the logarithms of one,
@@ -203,36 +204,49 @@ def recognise(spec: KernelSpec) -> Recognised | None:
 
     It is known by its outputs, each of which must be equal to one of the formula's for all numbers, not by names.
     """
-    if any(t.major not in (None, t.shape[-1]) for t in spec.tensors) or any(not t.dtype.is_float for t in spec.outputs):
+    if any(t.major not in (None, *t.shape[-1:]) for t in spec.tensors) or any(
+        not t.dtype.is_float for t in spec.outputs
+    ):
         return None
-    forms = Forms()
+    fitting = [formula for formula in FORMULAS if _fits(formula, spec)]
+    if not fitting:
+        return None
+    forms = NormalForms(spec.static)
+    values = {tensor.name: of(named(tensor.name, tensor.modes)) for tensor in spec.tensors if tensor.reads}
+    values |= {scalar.name: of(named(scalar.name)) for scalar in spec.scalars}
     try:
-        wanted = forms.of(spec.compute)
+        wanted = dict(forms.of(spec.compute, values))
+        return next((found for formula in fitting for found in _readings(formula, spec, forms, values, wanted)), None)
     except NoForm:
         return None
-    return next((found for formula in FORMULAS for found in _readings(formula, spec, forms, wanted)), None)
 
 
-def _readings(formula: Formula, spec: KernelSpec, forms: Forms, wanted: Mapping[str, Form]) -> Iterator[Recognised]:
-    """The ways in which a spec computes a formula; `wanted` is what its targets hold."""
-    read = [tensor for tensor in spec.tensors if tensor.reads]
+def _fits(formula: Formula, spec: KernelSpec) -> bool:
+    """Whether a spec has as many tensors as a formula, and of its types."""
     most = len(formula.outputs)
     if formula.bits is not None and any(tensor.dtype.bits != formula.bits for tensor in spec.tensors):
-        return
-    if len(read) != len(formula.inputs) or not most - len(formula.spare) <= len(spec.outputs) <= most:
-        return
-    for chosen in permutations(read):
+        return False
+    read = sum(tensor.reads for tensor in spec.tensors)
+    return read == len(formula.inputs) and most - len(formula.spare) <= len(spec.outputs) <= most
+
+
+def _readings(
+    formula: Formula, spec: KernelSpec, forms: NormalForms, values: Mapping[str, Sum], wanted: Mapping[str, Sum]
+) -> Iterator[Recognised]:
+    """The ways in which a spec computes a formula; `values` are those of its names, `wanted` what its targets hold."""
+    wholes = (wanted[tensor.name] for tensor in spec.outputs)
+    needed = frozenset(atom.name for whole in wholes for atom in inside(whole) if atom.kind == "name")
+    for chosen in permutations(tensor for tensor in spec.tensors if tensor.reads):
         tensors = dict(zip(formula.inputs, chosen, strict=True))
         modes = _modes(formula.inputs.values(), chosen)
         if modes is None or not all(_can_be(t, formula.meanings.get(name)) for name, t in tensors.items()):
             continue
         inputs = {name: tensor.name for name, tensor in tensors.items()}
-        sizes = {f"size_{letter}": _size(forms, spec, mode) for letter, mode in modes.items()}
-        for scalars in _scalars(formula, spec):
-            names = {name: forms.name(tensor) for name, tensor in inputs.items()} | sizes
-            names |= {n: forms.name(v) if isinstance(v, str) else number(v) for n, v in scalars.items()}
-            computed = forms.of(formula.compute, names, modes)
-            outputs = _outputs(formula, spec, computed, wanted, modes)
+        own = {name: values[tensor] for name, tensor in inputs.items()}
+        own |= {f"size_{letter}": of(size(mode)) for letter, mode in modes.items()}
+        for scalars in _scalars(formula, spec, needed):
+            own |= {n: values[v] if isinstance(v, str) else number(v) for n, v in scalars.items()}
+            outputs = _outputs(formula, spec, forms.of(formula.compute, own, modes), wanted, modes)
             if outputs is not None:
                 meanings = {inputs[name]: meaning for name, meaning in formula.meanings.items()}
                 at = {v: formula.at[n] for n, v in scalars.items() if isinstance(v, str) and n in formula.at}
@@ -241,10 +255,6 @@ def _readings(formula: Formula, spec: KernelSpec, forms: Forms, wanted: Mapping[
 
 def _can_be(tensor: Tensor, meaning: Meaning | None) -> bool:
     return tensor.dtype.is_integer if meaning == "coordinates" else tensor.dtype.is_float
-
-
-def _size(forms: Forms, spec: KernelSpec, mode: str) -> Form:
-    return number(spec.static[mode]) if mode in spec.static else forms.size(mode)
 
 
 def _modes(shapes: Iterable[str], tensors: Sequence[Tensor]) -> dict[str, str] | None:
@@ -258,12 +268,17 @@ def _modes(shapes: Iterable[str], tensors: Sequence[Tensor]) -> dict[str, str] |
     return modes if len(set(modes.values())) == len(modes) else None
 
 
-def _scalars(formula: Formula, spec: KernelSpec) -> Iterator[dict[str, str | float]]:
-    """The ways to take the formula's scalars for the spec's, or for numbers that it has in its statements."""
+def _scalars(formula: Formula, spec: KernelSpec, needed: frozenset[str]) -> Iterator[dict[str, str | float]]:
+    """The ways to take the formula's scalars for the spec's, or for numbers that it has in its statements.
+
+    Each scalar of the spec whose name is `needed` is one of the formula's.
+    """
     found: list[str | float] = [scalar.name for scalar in spec.scalars]
+    needed = needed.intersection(found)
     found += dict.fromkeys((1.0, *_numbers(spec.compute)))
     for chosen in permutations(found, len(formula.scalars)):
-        yield dict(zip(formula.scalars, chosen, strict=True))
+        if needed.issubset(chosen):
+            yield dict(zip(formula.scalars, chosen, strict=True))
 
 
 def _numbers(compute: Compute) -> Iterator[float]:
@@ -280,18 +295,22 @@ def _numbers(compute: Compute) -> Iterator[float]:
 def _outputs(
     formula: Formula,
     spec: KernelSpec,
-    computed: Mapping[str, Form],
-    wanted: Mapping[str, Form],
+    computed: Iterable[tuple[str, Sum]],
+    wanted: Mapping[str, Sum],
     modes: Mapping[str, str],
 ) -> dict[str, str] | None:
-    """The spec's outputs by the formula's that are equal to them; None unless each one has its counterpart."""
+    """The spec's outputs by the formula's that are equal to them; None unless each one has its counterpart.
+
+    After an output that has none, nothing more is computed.
+    """
     found: dict[str, str] = {}
-    for tensor in spec.outputs:
-        for name, shape in formula.outputs.items():
-            same_shape = tuple(modes[letter] for letter in shape) == tensor.shape
-            if name not in found and same_shape and computed[name] == wanted[tensor.name]:
-                found[name] = tensor.name
-                break
-        else:
-            return None
-    return found if formula.outputs.keys() - formula.spare <= found.keys() else None
+    for name, value in computed:
+        if name in formula.outputs:
+            shape = tuple(modes[letter] for letter in formula.outputs[name])
+            left = (t.name for t in spec.outputs if t.shape == shape and t.name not in found.values())
+            same = next((tensor for tensor in left if wanted[tensor] == value), None)
+            if same is not None:
+                found[name] = same
+            elif name not in formula.spare:
+                return None
+    return found if len(found) == len(spec.outputs) else None

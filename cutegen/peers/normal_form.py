@@ -1,187 +1,187 @@
-"""What statements compute, as a form that two of them share only if they are equal wherever both are defined.
+"""What statements compute, as sums that two of them share only if they are equal wherever both are defined.
 
-An expression is a sum of products: a number for each set of factors with their powers. Factors are names, and what is
-not multiplied out: functions, reductions, comparisons, sums that are divided by. Each is known by a number, so that
-equal factors are one. What earlier statements computed is put in the place of its name.
-
-`where(c, x, y)` is `[c] * x + (1 - [c]) * y`, where `[c]` is 1 if the condition holds and 0 if not. So it is the same
-wherever it stands in a product: `where(c, 0, x) * y` is `where(c, 0, x * y)`.
+Products are multiplied out, also inside of functions and of what is divided by. `where(c, x, y)` is
+`[c] * x + (1 - [c]) * y`, where `[c]` is 1 if the condition holds and 0 if not. So it is the same wherever it stands in
+a product: `where(c, 0, x) * y` is `where(c, 0, x * y)`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
 from fractions import Fraction
+from functools import cache
 
-from cutegen.expressions.tree import (
-    Binary,
-    Call,
-    Cast,
-    Compute,
-    Coord,
-    Expr,
-    Literal_,
-    Local,
-    MatMul,
-    Name,
-    Reduce,
-    Unary,
+from cutegen.expressions.defining import definition
+from cutegen.expressions.functions import FUNCTIONS, WAYS
+from cutegen.expressions.named_numbers import NAMED_NUMBERS
+from cutegen.expressions.parsing import parse
+from cutegen.expressions.reading_sums import sum_of
+from cutegen.expressions.sums import (
+    Atom,
+    NoForm,
+    Sum,
+    Term,
+    add,
+    call,
+    expanded,
+    number,
+    power,
+    remade,
+    scaled,
+    times,
 )
+from cutegen.expressions.tree import Compute, Expr
 
-Term = tuple[tuple[int, Fraction], ...]  # factors by their numbers, in order, with their powers
-Form = tuple[tuple[Term, Fraction], ...]  # each term once, in order, with what it is multiplied by
 MOST_TERMS = 256
-MOST_BITS = 4096  # of a number: repeated powers grow without end
-ONE: Form = (((), Fraction(1)),)
 
 
-class NoForm(Exception):
-    """Says that an expression has no form here: it has too many terms, or a number that is infinite or very long."""
+class NormalForms:
+    """Makes normal forms; those that one object made can be compared with `==`.
 
+    `sizes` are those of modes that have one size alone. Equal atoms of normal forms are one object, so that a form with
+    parts that are used again and again is compared, and made, as fast as one without.
+    """
 
-class Forms:
-    """Makes forms; those that one object made can be compared with `==`."""
-
-    def __init__(self) -> None:
-        self._factors: dict[object, int] = {}  # from 1; those that are 0 or 1, their own squares, are negative
+    def __init__(self, sizes: Mapping[str, int] | None = None) -> None:
+        self._sizes = sizes or {}
+        self._sums: dict[Sum, Sum] = {}
+        self._forms: dict[Atom, Sum] = {}
+        self._places: dict[Atom, int] = {}  # of the atoms that forms are made of, as they came
+        self._read: dict[object, Sum] = {}
 
     def of(
-        self, compute: Compute, names: Mapping[str, Form] | None = None, modes: Mapping[str, str] | None = None
-    ) -> dict[str, Form]:
-        """The form of what each target holds in the end.
+        self, compute: Compute, values: Mapping[str, Sum], modes: Mapping[str, str] | None = None
+    ) -> Iterator[tuple[str, Sum]]:
+        """The targets of statements with the normal forms of what they are assigned, one after the other.
 
-        `names` are the forms of names that are not assigned before they are read, where they are not just the names;
-        `modes` are other names for modes. Raises NoForm.
+        `values` are those of names that are read before they are assigned; `modes` are other names for modes. Raises
+        NoForm.
         """
-        known, modes = dict(names or {}), modes or {}
+        known, modes = dict(values), modes or {}
+        renamed = tuple(modes.items())
         for statement in compute.statements:
-            known[statement.target] = self._form(statement.value, known, modes)
-        return {target: known[target] for target in compute.targets}
+            key = (statement, renamed, *(known[name] for name in statement.names()))
+            if key not in self._read:
+                self._read[key] = self.normal(sum_of(statement.value, known, modes=modes))
+            known[statement.target] = self._read[key]
+            yield statement.target, known[statement.target]
 
-    def name(self, name: str) -> Form:
-        """The form of a name alone."""
-        return self._factor("name", name)
+    def normal(self, x: Sum) -> Sum:
+        """The normal form of a sum. Raises NoForm."""
+        if x not in self._sums:
+            whole = _expanded(add(*map(self._term, x.terms)))
+            self._sums[x] = add(*map(self._over_one, whole.terms))
+        return self._sums[x]
 
-    def size(self, mode: str) -> Form:
-        """The form of the number of elements along a mode whose size is not known."""
-        return self._factor("size", mode)
+    def _term(self, term: Term) -> Sum:
+        """A term of the forms of its atoms, with those of several terms in parentheses."""
+        if all(self._form(atom).atom is atom for atom, _ in term.powers):
+            return Sum((term,))
+        return times(number(term.number), *(self._power(self._form(atom), p) for atom, p in term.powers))
 
-    def _form(self, node: Expr, known: Mapping[str, Form], modes: Mapping[str, str]) -> Form:
-        def form(child: Expr) -> Form:
-            return self._form(child, known, modes)
+    def _over_one(self, term: Term) -> Sum:
+        """A term with one sum that it is divided by, which is the product of all that there were."""
+        sums = tuple((atom, -p) for atom, p in term.powers if atom.kind == "group")
+        if sum(p for _, p in sums) < 2:
+            return Sum((term,))
+        above = Term(term.number, tuple((atom, p) for atom, p in term.powers if atom.kind != "group"))
+        return times(Sum((above,)), self._power(_expanded(Sum((Term(Fraction(1), sums),))), -1))
 
-        match node:
-            case Literal_():
-                return number(node.value)
-            case Name() | Local():
-                return known[node.id] if node.id in known else self.name(node.id)
-            case Unary(op="-"):
-                return _negative(form(node.x))
-            case Binary(op="+"):
-                return _sum((form(node.left), form(node.right)))
-            case Binary(op="-"):
-                return _sum((form(node.left), _negative(form(node.right))))
-            case Binary(op="*"):
-                return _product(form(node.left), form(node.right))
-            case Binary(op="/"):
-                return _product(form(node.left), self._power(form(node.right), Fraction(-1)))
-            case Binary(op="**", right=Literal_(value=exponent)):
-                found, base = ONE, form(node.left)
-                for _ in range(int(exponent)):
-                    found = _product(found, base)
-                return found
-            case Call(function="sqrt" | "rsqrt"):
-                return self._power(form(node.arguments[0]), Fraction(1 if node.function == "sqrt" else -1, 2))
-            case Call(function="silu"):
-                x = form(node.arguments[0])
-                return _product(x, self._factor("sigmoid", x))
-            case Call(function="where"):
-                holds, (x, y) = self._condition(node.arguments[0], form), map(form, node.arguments[1:])
-                return _sum((_product(holds, x), _product(_not(holds), y)))
-            case Call():
-                return self._factor(node.function, *map(form, node.arguments))
-            case Reduce():
-                return self._factor("reduce", node.function, modes.get(node.mode, node.mode), form(node.x))
-            case Coord():
-                return self._factor("coord", modes.get(node.mode, node.mode))
-            case Cast():
-                return self._factor("cast", node.dtype, form(node.x))
-            case MatMul():
-                a, b = (known[name] if name in known else self.name(name) for name in (node.a, node.b))
-                return self._factor("matmul", a, b)
-            case Unary() | Binary():
-                return self._factor(node.op, *map(form, node.children))
+    def _power(self, x: Sum, exponent: int) -> Sum:
+        """A form to a power. Of several terms it is one atom, with the number of the first of them outside."""
+        if not x.terms and exponent < 0:
+            raise NoForm("something is divided by 0")
+        if len(x.terms) < 2:
+            return x if exponent == 1 else power(x, exponent)
+        first = min(x.terms, key=self._place).number
+        whole = self._one(Atom("group", "", (scaled(x, 1 / first),))).terms[0].powers[0][0]
+        return Sum((Term(first**exponent, ((whole, exponent),)),))
 
-    def _condition(self, node: Expr, form: Callable[[Expr], Form]) -> Form:
+    def _place(self, term: Term) -> list[tuple[int, int]]:
+        """Which term comes first, in whatever order the terms of a sum are."""
+        return sorted((self._places[atom], p) for atom, p in term.powers)
+
+    def _form(self, atom: Atom) -> Sum:
+        if atom not in self._forms:
+            self._forms[atom] = self._new_form(atom)
+        return self._forms[atom]
+
+    def _one(self, atom: Atom) -> Sum:
+        """The form of an atom that forms are made of: that of the first one that was equal to it."""
+        if atom not in self._places:
+            self._places[atom] = len(self._places)
+            self._forms[atom] = Sum((Term(Fraction(1), ((atom, 1),)),))
+        return self._forms[atom]
+
+    def _new_form(self, atom: Atom) -> Sum:
+        if atom.kind == "size" and atom.name in self._sizes:
+            return number(self._sizes[atom.name])
+        if atom.kind == "name" and atom.name in NAMED_NUMBERS:
+            raise NoForm(f"{atom.name} is no real number")
+        if not atom.arguments:
+            return self._one(atom)
+        arguments = [self.normal(argument) for argument in atom.arguments]
+        if atom.kind == "group":
+            return arguments[0]
+        meaning = _meaning(atom.name) if atom.kind == "call" else None
+        if meaning is not None:
+            return self.normal(sum_of(meaning, dict(zip(FUNCTIONS[atom.name].parameters, arguments, strict=True))))
+        match atom.name:
+            case "where":
+                (_, x, y), holds = arguments, self._truth(arguments[0])
+                return self.normal(add(times(holds, x), times(_not(holds), y)))
+            case "rsqrt":
+                return self.normal(power(call("sqrt", arguments), -1))
+            case "!=":
+                return self.normal(call("not", [call("==", arguments)]))
+            case ">" | ">=":
+                return self.normal(call(atom.name.replace(">", "<"), arguments[::-1]))
+            case "<" | "<=" | "==":
+                return self._comparison(atom.name, self.normal(add(arguments[0], scaled(arguments[1], -1))))
+            case "minimum" | "maximum":
+                arguments.sort(key=lambda x: sorted((self._place(term), term.number) for term in x.terms))
+        found = remade(atom, arguments)
+        whole = found.atom
+        return self._one(whole) if whole is not None and whole.arguments else self.normal(found)
+
+    def _comparison(self, operator: str, difference: Sum) -> Sum:
+        """How a difference compares with 0, where 2 * x - 2 * y compares as x - y does."""
+        if (known := difference.number) is not None:
+            return number({"<": known < 0, "<=": known <= 0, "==": known == 0}[operator])
+        first = min(difference.terms, key=self._place).number
+        by = 1 / (first if operator == "==" else abs(first))
+        return self._one(Atom("call", operator, (scaled(difference, by), number(0))))
+
+    def _truth(self, condition: Sum) -> Sum:
         """1 where a condition holds, and 0 where it does not."""
-        match node:
-            case Unary(op="not"):
-                return _not(self._condition(node.x, form))
-            case Binary(op="!="):
-                return _not(self._condition(replace(node, op="=="), form))
-            case Binary(op="=="):
-                return self._truth(node.op, *sorted(map(form, node.children)))
-            case _:
-                return self._truth("holds", form(node))
-
-    def _power(self, form: Form, power: Fraction) -> Form:
-        """A form to a power that is negative or broken: into a single product, where that is the same for all reals."""
-        if len(form) == 1 and power.denominator == 1:
-            ((term, factor),) = form
-            return ((tuple((number, old * power) for number, old in term), factor**power.numerator),)
-        return ((((self._number("sum", form), power),), Fraction(1)),)
-
-    def _factor(self, *key: object) -> Form:
-        return ((((self._number(*key), Fraction(1)),), Fraction(1)),)
-
-    def _truth(self, *key: object) -> Form:
-        return ((((-self._number("truth", *key), Fraction(1)),), Fraction(1)),)
-
-    def _number(self, *key: object) -> int:
-        return self._factors.setdefault(key, len(self._factors) + 1)
+        if condition.number is not None:
+            return number(condition.number != 0)
+        atom = condition.atom
+        parts = [] if atom is None else atom.arguments
+        match atom and atom.name:
+            case "not":
+                return _not(self._truth(parts[0]))
+            case "and":
+                return times(*map(self._truth, parts))
+            case "or":
+                return _not(times(*(_not(self._truth(part)) for part in parts)))
+        return self._one(Atom("indicator", "true", (condition,)))
 
 
-def number(value: float) -> Form:
-    """The form of a number. Raises NoForm for what is none."""
-    try:
-        exact = Fraction(value)
-    except (OverflowError, ValueError):
-        raise NoForm(f"{value} is no real number") from None
-    return (((), exact),) if exact else ()
+def _expanded(x: Sum) -> Sum:
+    found = expanded(x, MOST_TERMS)
+    if found is None or len(found.terms) > MOST_TERMS:
+        raise NoForm(f"there are more than {MOST_TERMS} terms")
+    return found
 
 
-def _negative(form: Form) -> Form:
-    return tuple((term, -factor) for term, factor in form)
+def _not(truth: Sum) -> Sum:
+    return add(number(1), scaled(truth, -1))
 
 
-def _not(form: Form) -> Form:
-    return _sum((ONE, _negative(form)))
-
-
-def _sum(forms: Iterable[Form]) -> Form:
-    found: dict[Term, Fraction] = {}
-    for form in forms:
-        for term, factor in form:
-            found[term] = found.get(term, Fraction(0)) + factor
-    if len(found) > MOST_TERMS or any(_bits(factor) > MOST_BITS for factor in found.values()):
-        raise NoForm("too many terms, or too long numbers")
-    return tuple(sorted((term, factor) for term, factor in found.items() if factor))
-
-
-def _product(left: Form, right: Form) -> Form:
-    if len(left) * len(right) > MOST_TERMS:
-        raise NoForm("too many terms")
-    return _sum(((_times(a, b), x * y),) for a, x in left for b, y in right)
-
-
-def _bits(value: Fraction) -> int:
-    return max(value.numerator.bit_length(), value.denominator.bit_length())
-
-
-def _times(left: Term, right: Term) -> Term:
-    powers = dict(left)
-    for factor, power in right:
-        power += powers.get(factor, Fraction(0))
-        powers[factor] = power if factor > 0 else max(Fraction(-1), min(power, Fraction(1)))
-    return tuple(sorted((factor, power) for factor, power in powers.items() if power))
+@cache
+def _meaning(function: str) -> Expr | None:
+    """A function written with others."""
+    if function in WAYS:
+        return parse(f"_ = {WAYS[function]}").value
+    return definition(function) if function in FUNCTIONS else None
