@@ -6,15 +6,15 @@ Families do not import each other; what two of them share stands in `common`. Ro
 
 from __future__ import annotations
 
-from cutegen.families import elementwise, gemm_multistage, gemm_warpspecialized, probe, rowwise
-from cutegen.families.gemm_multistage import mma_sync
+from cutegen.families import elementwise, probe, rowwise
+from cutegen.families.gemm import fma, mma_sync, wgmma
 from cutegen.family import AnyFamily
 
 FAMILIES: tuple[AnyFamily, ...] = (
     elementwise.FAMILY,
     rowwise.FAMILY,
-    gemm_multistage.FAMILY,
+    fma.FAMILY,
     mma_sync.FAMILY,
-    gemm_warpspecialized.FAMILY,
+    wgmma.FAMILY,
     probe.FAMILY,
 )

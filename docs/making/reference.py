@@ -26,7 +26,7 @@ PAGES = {  # by file: title, the fields' groups, and what is said of them
     ),
     "gemm_wgmma": (
         "Schedules of gemms by warpgroups",
-        ("gemm_warpspecialized_schedule",),
+        ("gemm_wgmma_schedule",),
         "`op: gemm`, `mma: {atom: wgmma}`: Hopper's tensor cores.",
     ),
     "probe": ("Schedules of probes", ("probe_schedule",), "`op: probe`."),

@@ -26,10 +26,10 @@ from cutegen.analysis.accesses import FAR, strides_of
 from cutegen.codegen import Module, generate
 from cutegen.dtypes import Dtype
 from cutegen.emulator.memory.tensor_maps import swizzled
-from cutegen.families.gemm_multistage.plan import GemmOperand, GemmPlan
-from cutegen.families.gemm_warpspecialized.plan import WarpspecializedPlan
-from cutegen.families.gemm_warpspecialized.product import WARPGROUP
-from cutegen.families.gemm_warpspecialized.shared_memory import parts_of
+from cutegen.families.gemm.staged.plan import GemmOperand, GemmPlan
+from cutegen.families.gemm.wgmma.plan import WarpspecializedPlan
+from cutegen.families.gemm.wgmma.product import WARPGROUP
+from cutegen.families.gemm.wgmma.shared_memory import parts_of
 from cutegen.families.rowwise.plan import RowwisePlan
 from cutegen.language.model import Tensor
 

@@ -29,7 +29,7 @@ from cutegen.cases.plan import CasesPlan
 from cutegen.cli import cli
 from cutegen.codegen import generate
 from cutegen.codegen.generate import Module
-from cutegen.families.gemm_multistage.plan import GemmPlan
+from cutegen.families.gemm.staged.plan import GemmPlan
 
 
 def explain(*arguments: object) -> Result:

@@ -87,7 +87,7 @@ def test_check_says_what_lint_says(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_check_gives_advice_and_notes() -> None:
-    text = (ROOT / "cutegen/families/gemm_multistage/pages/CG270.md").read_text(encoding="utf-8")
+    text = (ROOT / "cutegen/families/gemm/staged/pages/CG270.md").read_text(encoding="utf-8")
     bad = text.partition("```yaml bad\n")[2].partition("```")[0]
     assert {d.code for d in cutegen.check(bad)} == {"CG225", "CG226", "CG270", "CG280"}
 

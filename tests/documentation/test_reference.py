@@ -124,7 +124,7 @@ def assert_others_are_refused(example: Example, spec: Mapping[str, Any]) -> None
 
 def test_bounds_are_those_that_rules_hold_a_field_to() -> None:
     assert fields()["gemm_schedule.pipeline.stages"].takes == "a whole number from 2 to 32"
-    assert fields()["gemm_warpspecialized_schedule.pipeline.stages"].takes == "a whole number from 1 to 16"
+    assert fields()["gemm_wgmma_schedule.pipeline.stages"].takes == "a whole number from 1 to 16"
 
 
 @pytest.mark.parametrize(

@@ -258,74 +258,74 @@ PERTURBED: dict[str, list[tuple[Spec, str, Any, str]]] = {
     "gemm_schedule.tiler": [(GEMM, "schedule.tiler.N", 64, TEXT)],
     "gemm_schedule.mma": [(GEMM, "schedule.mma", {"permutation": {"M": "(16,2):(2,1)"}}, TEXT)],
     "gemm_schedule.mma.atom": [(GEMM, "schedule.mma.atom", "wgmma", REFUSED)],  # of f32
-    "gemm_warpspecialized_schedule.tiler": [
+    "gemm_wgmma_schedule.tiler": [
         (HOPPER, "schedule.tiler.N", 128, TEXT),
         (HOPPER, "schedule.tiler.N", 60, REFUSED),
     ],
-    "gemm_warpspecialized_schedule.mma": [(HOPPER, "schedule.mma", {"atom": "fma"}, REFUSED)],
-    "gemm_warpspecialized_schedule.mma.atom": [(HOPPER, "schedule.mma.atom", "fma", REFUSED)],  # has no roles
-    "gemm_warpspecialized_schedule.mma.rows": [(HOPPER, "schedule.mma.rows", "K", REFUSED)],
-    "gemm_warpspecialized_schedule.mma.in_flight": [(HOPPER, "schedule.mma.in_flight", 0, TEXT)],
-    "gemm_warpspecialized_schedule.warps": [(HOPPER, "schedule.warps", {"consumers": 3}, REFUSED)],  # of 128 rows
-    "gemm_warpspecialized_schedule.warps.roles": [(HOPPER, "schedule.warps.roles", "pingpong", TEXT)],
-    "gemm_warpspecialized_schedule.warps.turns": [(HOPPER, "schedule.warps.turns", "all", REFUSED)],  # of one tile
-    "gemm_warpspecialized_schedule.cluster": [
+    "gemm_wgmma_schedule.mma": [(HOPPER, "schedule.mma", {"atom": "fma"}, REFUSED)],
+    "gemm_wgmma_schedule.mma.atom": [(HOPPER, "schedule.mma.atom", "fma", REFUSED)],  # has no roles
+    "gemm_wgmma_schedule.mma.rows": [(HOPPER, "schedule.mma.rows", "K", REFUSED)],
+    "gemm_wgmma_schedule.mma.in_flight": [(HOPPER, "schedule.mma.in_flight", 0, TEXT)],
+    "gemm_wgmma_schedule.warps": [(HOPPER, "schedule.warps", {"consumers": 3}, REFUSED)],  # of 128 rows
+    "gemm_wgmma_schedule.warps.roles": [(HOPPER, "schedule.warps.roles", "pingpong", TEXT)],
+    "gemm_wgmma_schedule.warps.turns": [(HOPPER, "schedule.warps.turns", "all", REFUSED)],  # of one tile
+    "gemm_wgmma_schedule.cluster": [
         (HOPPER, "schedule.cluster", {"M": 1, "N": 1}, REFUSED),  # with a load for several blocks
         (HOPPER, "schedule.cluster.N", 2, TEXT),
         (HOPPER, "schedule.cluster.M", 16, REFUSED),
     ],
-    "gemm_warpspecialized_schedule.warps.consumers": [
+    "gemm_wgmma_schedule.warps.consumers": [
         (HOPPER, "schedule.warps.consumers", 1, TEXT),
         (HOPPER, "schedule.warps.consumers", 3, REFUSED),
         (HOPPER, "schedule.warps.consumers", 4, REFUSED),
     ],
-    "gemm_warpspecialized_schedule.warps.registers": [
+    "gemm_wgmma_schedule.warps.registers": [
         (HOPPER, "schedule.warps.registers.producer", 24, TEXT),
         (HOPPER, "schedule.warps.registers.consumer", 240, REFUSED),
     ],
-    "gemm_warpspecialized_schedule.copies": [(HOPPER, "schedule.copies", {"A": {"bits": 128}}, REFUSED)],
-    "gemm_warpspecialized_schedule.copies.atom": [
+    "gemm_wgmma_schedule.copies": [(HOPPER, "schedule.copies", {"A": {"bits": 128}}, REFUSED)],
+    "gemm_wgmma_schedule.copies.atom": [
         (HOPPER, "schedule.copies.B.atom", "universal", REFUSED),  # operands are loaded
         (HOPPER, "schedule.copies.C.atom", "universal", REFUSED),  # through shared memory
     ],
-    "gemm_warpspecialized_schedule.copies.multicast": [
+    "gemm_wgmma_schedule.copies.multicast": [
         (HOPPER, "schedule.copies.B.multicast", "none", TEXT),
         (HOPPER, "schedule.copies.A.multicast", "cluster", REFUSED),  # no other block multiplies it
     ],
-    "gemm_warpspecialized_schedule.copies.through": [(HOPPER, "schedule.copies.A.through", "smem", REFUSED)],
-    "gemm_warpspecialized_schedule.copies.misaligned": [
+    "gemm_wgmma_schedule.copies.through": [(HOPPER, "schedule.copies.A.through", "smem", REFUSED)],
+    "gemm_wgmma_schedule.copies.misaligned": [
         (HOPPER, "schedule.copies.A.misaligned", "workspace", TEXT),
         (HOPPER, "schedule.copies.C.misaligned", "workspace", TEXT),
     ],
-    "gemm_warpspecialized_schedule.copies.columns": [
+    "gemm_wgmma_schedule.copies.columns": [
         (HOPPER, "schedule.copies.C.columns", 32, TEXT),
         (HOPPER, "schedule.copies.C.columns", 48, REFUSED),
     ],
-    "gemm_warpspecialized_schedule.copies.stages": [(HOPPER, "schedule.copies.C.stages", 3, TEXT)],
-    "gemm_warpspecialized_schedule.copies.bits": [
+    "gemm_wgmma_schedule.copies.stages": [(HOPPER, "schedule.copies.C.stages", 3, TEXT)],
+    "gemm_wgmma_schedule.copies.bits": [
         (HOPPER, "schedule.copies.C.bits", 16, TEXT),
         (HOPPER, "schedule.copies.C.bits", 64, REFUSED),  # a thread has pairs
     ],
-    "gemm_warpspecialized_schedule.smem": [(HOPPER, "schedule.smem", {"A": {"swizzle": 64}}, TEXT)],
-    "gemm_warpspecialized_schedule.smem.swizzle": [
+    "gemm_wgmma_schedule.smem": [(HOPPER, "schedule.smem", {"A": {"swizzle": 64}}, TEXT)],
+    "gemm_wgmma_schedule.smem.swizzle": [
         (HOPPER, "schedule.smem.B.swizzle", 32, TEXT),
         (HOPPER, "schedule.smem.B.swizzle", 256, REFUSED),
     ],
-    "gemm_warpspecialized_schedule.pipeline": [(HOPPER, "schedule.pipeline", {"stages": 2}, TEXT)],
-    "gemm_warpspecialized_schedule.pipeline.stages": [
+    "gemm_wgmma_schedule.pipeline": [(HOPPER, "schedule.pipeline", {"stages": 2}, TEXT)],
+    "gemm_wgmma_schedule.pipeline.stages": [
         (HOPPER, "schedule.pipeline.stages", 5, TEXT),
         (HOPPER, "schedule.pipeline.stages", 12, REFUSED),
     ],
-    "gemm_warpspecialized_schedule.predication": [(HOPPER, "schedule.predication.M", "none", TEXT)],
-    "gemm_warpspecialized_schedule.scheduler": [(HOPPER, "schedule.scheduler", {"raster": "N"}, TEXT)],
-    "gemm_warpspecialized_schedule.scheduler.kind": [(HOPPER, "schedule.scheduler.kind", "grid", REFUSED)],  # of blocks
-    "gemm_warpspecialized_schedule.scheduler.swizzle": [(HOPPER, "schedule.scheduler.swizzle", 4, TEXT)],
-    "gemm_warpspecialized_schedule.scheduler.blocks": [
+    "gemm_wgmma_schedule.predication": [(HOPPER, "schedule.predication.M", "none", TEXT)],
+    "gemm_wgmma_schedule.scheduler": [(HOPPER, "schedule.scheduler", {"raster": "N"}, TEXT)],
+    "gemm_wgmma_schedule.scheduler.kind": [(HOPPER, "schedule.scheduler.kind", "grid", REFUSED)],  # of blocks
+    "gemm_wgmma_schedule.scheduler.swizzle": [(HOPPER, "schedule.scheduler.swizzle", 4, TEXT)],
+    "gemm_wgmma_schedule.scheduler.blocks": [
         (HOPPER, "schedule.scheduler.blocks", 66, TEXT),
         (HOPPER, "schedule.scheduler.blocks", 33, REFUSED),
     ],
-    "gemm_warpspecialized_schedule.scheduler.launch": [(HOPPER, "schedule.scheduler.launch", "serial", TEXT)],
-    "gemm_warpspecialized_schedule.scheduler.raster": [(HOPPER, "schedule.scheduler.raster", "K", REFUSED)],
+    "gemm_wgmma_schedule.scheduler.launch": [(HOPPER, "schedule.scheduler.launch", "serial", TEXT)],
+    "gemm_wgmma_schedule.scheduler.raster": [(HOPPER, "schedule.scheduler.raster", "K", REFUSED)],
     "gemm_mma_sync_schedule.tiler": [
         (WARPS, "schedule.tiler.N", 128, TEXT),
         (WARPS, "schedule.tiler.N", 72, REFUSED),

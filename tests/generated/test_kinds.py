@@ -18,7 +18,7 @@ pytest.importorskip("torch")
 from calls_kit import arguments_of
 from cutegen.codegen import Module, generate
 from cutegen.compiling import Compiled, Job, Resources
-from cutegen.families.gemm_multistage.plan import GemmPlan
+from cutegen.families.gemm.staged.plan import GemmPlan
 from cutegen.verification.executor import EmulatorExecutor, load_module
 from cutegen.verification.runner import verify_case
 

@@ -15,7 +15,7 @@ from analysis_kit import image as of_strides
 from tensor_layouts import Layout
 
 from cutegen.families.elementwise.plan import ElementwisePlan
-from cutegen.families.gemm_multistage.plan import GemmOperand, GemmPlan, WorkspacePlan
+from cutegen.families.gemm.staged.plan import GemmOperand, GemmPlan, WorkspacePlan
 from cutegen.planning.plan import Plan
 
 Coordinates = np.ndarray  # of integers, shape (threads, values, modes)

@@ -20,7 +20,7 @@ import pytest
 
 from cutegen.dtypes import Dtype
 from cutegen.families.elementwise.plan import ElementwisePlan
-from cutegen.families.gemm_multistage.plan import GemmPlan, WorkspacePlan
+from cutegen.families.gemm.staged.plan import GemmPlan, WorkspacePlan
 from cutegen.families.probe.plan import ProbePlan
 from cutegen.language.model import Tensor
 from cutegen.planning.plan import Plan

@@ -21,10 +21,10 @@ from cutegen.families.common.pointwise import PointwisePlan
 from cutegen.families.common.walks import Walk, example_sizes
 from cutegen.families.elementwise.pictures import walk_of as elementwise_walk
 from cutegen.families.elementwise.plan import ElementwisePlan
-from cutegen.families.gemm_multistage.pictures import walk_of as gemm_walk
-from cutegen.families.gemm_multistage.plan import MultistagePlan
-from cutegen.families.gemm_warpspecialized.pictures import walk_of as warpspecialized_walk
-from cutegen.families.gemm_warpspecialized.plan import WarpspecializedPlan
+from cutegen.families.gemm.staged.pictures import walk_of as gemm_walk
+from cutegen.families.gemm.staged.plan import MultistagePlan
+from cutegen.families.gemm.wgmma.pictures import walk_of as warpspecialized_walk
+from cutegen.families.gemm.wgmma.plan import WarpspecializedPlan
 from cutegen.planning.plan import Plan
 
 quick = settings(max_examples=40, deadline=None, derandomize=True)

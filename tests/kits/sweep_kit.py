@@ -103,30 +103,30 @@ PARTS = {
         "test_outputs_of_several_types_and_majornesses",
         "test_what_is_read_written_and_used_again",
     ),
-    "families/gemm_multistage/test_advice.py": ("test_what_is_inferred_needs_no_advice",),
-    "families/gemm_multistage/test_batch.py": (
+    "families/gemm/fma/test_advice.py": ("test_what_is_inferred_needs_no_advice",),
+    "families/gemm/fma/test_batch.py": (
         "test_a_mistake_is_seen",
         "test_right",
     ),
-    "families/gemm_multistage/test_coordinates.py": ("test_a_causal_mask",),
-    "families/gemm_multistage/test_copy_layouts.py": ("test_every_tile_that_is_suggested_works",),
-    "families/gemm_multistage/test_idle_stages.py": ("test_there_is_a_tile_for_every_stage_or_advice",),
-    "families/gemm_multistage/test_mma_sync_runs.py": ("test_right",),
-    "families/gemm_multistage/test_pictures.py": ("test_stages_are_filled_and_used_as_the_mainloop_does",),
-    "families/gemm_warpspecialized/test_batch.py": (
+    "families/gemm/fma/test_coordinates.py": ("test_a_causal_mask",),
+    "families/gemm/fma/test_copy_layouts.py": ("test_every_tile_that_is_suggested_works",),
+    "families/gemm/fma/test_idle_stages.py": ("test_there_is_a_tile_for_every_stage_or_advice",),
+    "families/gemm/mma_sync/test_mma_sync_runs.py": ("test_right",),
+    "families/gemm/fma/test_pictures.py": ("test_stages_are_filled_and_used_as_the_mainloop_does",),
+    "families/gemm/wgmma/test_batch.py": (
         "test_a_mistake_is_seen",
         "test_right",
     ),
-    "families/gemm_warpspecialized/test_outputs.py": (
+    "families/gemm/wgmma/test_outputs.py": (
         "test_a_mistake_is_seen",
         "test_right",
     ),
-    "families/gemm_warpspecialized/test_products.py": (
+    "families/gemm/wgmma/test_products.py": (
         "test_a_mistake_is_seen",
         "test_right",
     ),
-    "families/gemm_warpspecialized/test_ptx_mistakes.py": ("test_a_mistake_is_seen",),
-    "families/gemm_warpspecialized/test_runs.py": (
+    "families/gemm/wgmma/test_ptx_mistakes.py": ("test_a_mistake_is_seen",),
+    "families/gemm/wgmma/test_runs.py": (
         "test_a_mistake_is_seen",
         "test_a_mistake_with_operands_of_8_bits_is_seen",
         "test_outputs_of_16_bits_go_to_shared_memory_by_stmatrix",
@@ -134,23 +134,23 @@ PARTS = {
         "test_right_of_8_bits",
         "test_what_is_the_same_along_columns_is_loaded_once",
     ),
-    "families/gemm_warpspecialized/test_shared_memory.py": ("test_threads_write_where_the_access_says",),
-    "families/gemm_warpspecialized/test_sources.py": (
+    "families/gemm/wgmma/test_shared_memory.py": ("test_threads_write_where_the_access_says",),
+    "families/gemm/wgmma/test_sources.py": (
         "test_a_mistake_is_seen",
         "test_right",
     ),
-    "families/gemm_warpspecialized/test_split.py": (
+    "families/gemm/wgmma/test_split.py": (
         "test_a_mistake_is_seen",
         "test_buffers_of_the_output_lie_where_sums_were",
         "test_of_few_stages_one_is_loaded_again_as_soon_as_it_has_been_multiplied",
         "test_right",
     ),
-    "families/gemm_warpspecialized/test_turns.py": (
+    "families/gemm/wgmma/test_turns.py": (
         "test_a_mistake_is_seen",
         "test_right",
         "test_right_of_a_batch",
     ),
-    "families/gemm_warpspecialized/test_workspaces.py": ("test_a_mistake_is_seen",),
+    "families/gemm/wgmma/test_workspaces.py": ("test_a_mistake_is_seen",),
     "families/rowwise/test_inout.py": (
         "test_a_new_value_that_may_come_before_an_old_one_is_read_is_found",
         "test_old_values_are_read_before_new_ones_are_written",

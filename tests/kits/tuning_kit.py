@@ -14,8 +14,8 @@ from building_kit import StandInCompiler
 
 from cutegen.codegen import Module
 from cutegen.families.elementwise import tuning as elementwise
-from cutegen.families.gemm_multistage import tuning as gemms
-from cutegen.families.gemm_multistage.schedule import GemmSchedule
+from cutegen.families.gemm.fma import tuning as gemms
+from cutegen.families.gemm.staged.schedule import GemmSchedule
 from cutegen.language.document import parse_documents, plain
 from cutegen.language.reader import read_specs
 from cutegen.tuning.editing import Sheet

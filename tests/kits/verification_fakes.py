@@ -18,8 +18,8 @@ from cutegen.contract import as_called
 from cutegen.dtypes import Dtype
 from cutegen.expressions.parsing import parse_compute
 from cutegen.families.elementwise.schedule import ElementwiseSchedule
-from cutegen.families.gemm_multistage.plan import WorkspacePlan
-from cutegen.families.gemm_multistage.schedule import GemmSchedule, Mma
+from cutegen.families.gemm.staged.plan import WorkspacePlan
+from cutegen.families.gemm.staged.schedule import GemmSchedule, Mma
 from cutegen.language.model import KernelSpec, Scalar, Tensor, Tolerance, Verify
 from cutegen.planning.plan import Plan
 from cutegen.verification.costs import LARGEST_TENSOR

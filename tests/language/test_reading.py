@@ -14,7 +14,7 @@ from language_kit import ADD, GEMM, PROBE
 from cutegen.dtypes import Dtype
 from cutegen.expressions.parsing import parse_compute
 from cutegen.families.elementwise.schedule import ElementwiseCopy, ElementwiseSchedule, Walk
-from cutegen.families.gemm_multistage.schedule import (
+from cutegen.families.gemm.staged.schedule import (
     Copy,
     GemmSchedule,
     Mma,

@@ -14,8 +14,8 @@ from cutegen.analysis import accesses, sectors
 from cutegen.dtypes import Dtype
 from cutegen.families.elementwise.plan import ElementwisePlan
 from cutegen.families.elementwise.schedule import ElementwiseSchedule
-from cutegen.families.gemm_multistage.plan import GemmPlan
-from cutegen.families.gemm_multistage.schedule import GemmSchedule
+from cutegen.families.gemm.staged.plan import GemmPlan
+from cutegen.families.gemm.staged.schedule import GemmSchedule
 from cutegen.families.probe.schedule import ProbeSchedule
 from cutegen.language.model import KernelSpec
 from cutegen.language.reader import read_specs

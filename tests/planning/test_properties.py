@@ -14,8 +14,8 @@ from tensor_layouts import Layout
 
 from cutegen.codegen import generate
 from cutegen.families.elementwise.plan import ElementwisePlan
-from cutegen.families.gemm_multistage.plan import GemmOperand, GemmPlan
-from cutegen.families.gemm_multistage.schedule import GemmSchedule
+from cutegen.families.gemm.staged.plan import GemmOperand, GemmPlan
+from cutegen.families.gemm.staged.schedule import GemmSchedule
 from cutegen.language.diagnostics import SpecError
 from cutegen.language.model import KernelSpec
 from cutegen.language.reader import read_specs

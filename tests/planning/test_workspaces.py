@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from planning_specs import document
 
-from cutegen.families.gemm_multistage.schedule import GemmSchedule
+from cutegen.families.gemm.staged.schedule import GemmSchedule
 from cutegen.language.model import KernelSpec
 from cutegen.language.reader import read_specs
 from cutegen.planning import resolve

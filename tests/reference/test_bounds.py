@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from cutegen.dtypes import Dtype
 from cutegen.expressions.parsing import parse_compute
 from cutegen.families.elementwise.schedule import ElementwiseSchedule
-from cutegen.families.gemm_multistage.schedule import GemmSchedule, Mma
+from cutegen.families.gemm.staged.schedule import GemmSchedule, Mma
 from cutegen.language.model import KernelSpec, Scalar, Tensor
 from cutegen.reference import arithmetic
 from cutegen.reference.arithmetic import FUNCTION_ULPS

@@ -13,7 +13,7 @@ from specs_kit import modules_of
 
 from cutegen.codegen import Module
 from cutegen.compiling import Artefact, Compiled, Job, mnemonics
-from cutegen.families.gemm_multistage.plan import GemmPlan
+from cutegen.families.gemm.staged.plan import GemmPlan
 from cutegen.sass import instructions as sass_module
 from cutegen.sass.control_flow import loops
 from cutegen.sass.instructions import KINDS, OTHER, Function, histogram, kind_of, parse

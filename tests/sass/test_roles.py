@@ -11,7 +11,7 @@ from specs_kit import modules_of
 
 from cutegen.codegen import Module
 from cutegen.compiling import Artefact, Compiled, Job
-from cutegen.families.gemm_warpspecialized.plan import WarpspecializedPlan
+from cutegen.families.gemm.wgmma.plan import WarpspecializedPlan
 from cutegen.sass.control_flow import loops
 from cutegen.sass.instructions import Function, Instruction, histogram, parse
 from cutegen.sass.roles import LOADS, MULTIPLIES, registers_used, roles

@@ -12,7 +12,7 @@ from cutegen.codegen import generate
 from cutegen.dtypes import Dtype
 from cutegen.expressions.parsing import parse_compute
 from cutegen.families.elementwise.schedule import ElementwiseSchedule
-from cutegen.families.gemm_multistage.schedule import GemmSchedule
+from cutegen.families.gemm.staged.schedule import GemmSchedule
 from cutegen.language.model import KernelSpec, Tensor, Verify
 from cutegen.verification.cases import Case, compact_allowed, derive_cases, strides_for
 

@@ -12,7 +12,7 @@ from specs_kit import modules_of_specs
 
 from cutegen.cases.plan import CasesPlan
 from cutegen.codegen import Module, generate
-from cutegen.families.gemm_warpspecialized.plan import WarpspecializedPlan
+from cutegen.families.gemm.wgmma.plan import WarpspecializedPlan
 from cutegen.verification.cases import Case, derive_cases
 from cutegen.verification.executor import EmulatorExecutor, load_module
 from cutegen.verification.forms import firsts_of_form

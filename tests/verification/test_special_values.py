@@ -10,7 +10,7 @@ import torch
 from cutegen.dtypes import Dtype
 from cutegen.expressions.parsing import parse_compute
 from cutegen.families.elementwise.schedule import ElementwiseSchedule
-from cutegen.families.gemm_multistage.schedule import GemmSchedule
+from cutegen.families.gemm.staged.schedule import GemmSchedule
 from cutegen.language.model import KernelSpec, Scalar, Tensor
 from cutegen.reference.bounds import Expected, evaluate
 from cutegen.verification.cases import Case

@@ -13,7 +13,7 @@ from specs_kit import ROOT
 
 from cutegen.drawing.model import Grid
 from cutegen.families.common.walks import TILES
-from cutegen.families.gemm_warpspecialized.plan import WarpspecializedPlan
+from cutegen.families.gemm.wgmma.plan import WarpspecializedPlan
 
 # Of a tile a block, and of one schedule
 SPECS = sorted(

@@ -1,0 +1,142 @@
+"""What a gemm's module prints of operands that a kernel of their own first writes to a workspace."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tensor_layouts import Layout
+
+from cutegen.codegen.formatting import Item, launch, python_tuple
+from cutegen.codegen.parts import Constant, Workspace, WorkspaceMode, Workspaces
+from cutegen.families.gemm.staged.plan import MultistagePlan, WorkspacePlan
+from cutegen.layouts import show
+
+
+@dataclass(frozen=True)
+class WorkspaceText:
+    """The texts that a module prints of a workspace."""
+
+    plan: WorkspacePlan
+    kernel: str
+
+    @property
+    def name(self) -> str:
+        return self.plan.tensor.name
+
+    @property
+    def path(self) -> str:
+        """The key of the spec."""
+        return f"schedule.workspace.{self.name}"
+
+    @property
+    def parameter(self) -> str:
+        """The name of the workspace's parameter of `launch`."""
+        return f"workspace_{self.name}"
+
+    @property
+    def fill(self) -> str:
+        """The function that launches the kernel; in `launch` itself scalars and modes would be variables too."""
+        return f"_fill_workspace_{self.name}"
+
+    @property
+    def kernel_parameters(self) -> list[str]:
+        tensors = [f"m{letter}: cute.Tensor" for letter in "SD"]
+        return [*tensors, *(f"{name}: cute.TiledCopy" for name, _, _ in self.copies)]
+
+    @property
+    def tile_shape(self) -> str:
+        return show(self.plan.tile)
+
+    @property
+    def read_profile(self) -> str:
+        return show(((self.plan.read, self.plan.write), 1, 1))
+
+    @property
+    def write_profile(self) -> str:
+        return show(((self.plan.write, self.plan.read), 1, 1))
+
+    @property
+    def read_accesses(self) -> str:
+        return python_tuple((self.plan.write, 1, 1))
+
+    @property
+    def write_accesses(self) -> str:
+        return python_tuple((self.plan.read, 1, 1))
+
+    @property
+    def values(self) -> str:
+        return python_tuple((self.plan.write, self.plan.read))
+
+    @property
+    def value_strides(self) -> str:
+        return python_tuple((self.plan.read, 1))
+
+    @property
+    def copies(self) -> list[tuple[str, int, Layout]]:
+        """Both tiled copies: name, bits of an access, and the order of a thread's values, those of one access first."""
+        shape = (self.plan.write, self.plan.read)
+        return [
+            ("tiled_read", self.plan.read_bits, Layout(shape, (self.plan.read, 1))),
+            ("tiled_write", self.plan.write_bits, Layout(shape, (1, self.plan.write))),
+        ]
+
+    @property
+    def launch(self) -> str:
+        arguments = [p.split(":")[0] for p in self.kernel_parameters]
+        return launch(self.kernel, arguments, "along, cutlass.max(deep, 1), 1", f"{self.plan.threads}, 1, 1", 4)
+
+    @property
+    def memory(self) -> str:
+        """What makes the workspace of an argument."""
+        argument, vector = self.plan.tensor.argument, self.plan.write
+        rows = f"-(-{argument}.shape[0] // {vector}) * {vector}" if self.plan.rows is None else str(self.plan.rows)
+        return f"_workspace({argument}, {rows})"
+
+    @property
+    def fake(self) -> tuple[Item, ...]:
+        """The arguments that make a stand-in for the compiler."""
+        plan = self.plan
+        unit = f"divisibility={plan.write}"
+        rows = f"cute.sym_int({unit})" if plan.rows is None else str(plan.rows)
+        return (
+            f"cutlass.{plan.tensor.dtype.cutlass}",
+            ("(", [rows, f'sizes["{plan.k}"]'], ")"),
+            ("(", ["1", f"cute.sym_int64({unit})"], ")"),
+            f"assumed_align={plan.write * plan.tensor.dtype.bytes}",
+        )
+
+    @property
+    def modes(self) -> tuple[WorkspaceMode, ...]:
+        """The sizes of its modes: along the operand's own in whole vectors, and K."""
+        plan = self.plan
+        rows = WorkspaceMode(plan.mode, plan.write) if plan.rows is None else WorkspaceMode(plan.rows)
+        return rows, WorkspaceMode(plan.k)
+
+    @property
+    def constant(self) -> Constant:
+        what = f"tile of a block that fills {self.name}'s workspace"
+        return Constant(f"SPACE_{self.name}", python_tuple(self.plan.tile), what, self.path)
+
+
+def workspace_texts(plan: MultistagePlan) -> list[WorkspaceText]:
+    """The texts of every operand that has a workspace."""
+    return [WorkspaceText(x, f"{plan.spec.kernel}_workspace_{x.tensor.name}_kernel") for x in plan.workspaces]
+
+
+def workspaces(plan: MultistagePlan) -> Workspaces | None:
+    """The texts that the host side prints of a plan's workspaces; None if there are none."""
+    each = tuple(
+        Workspace(
+            path=x.path,
+            parameter=x.parameter,
+            memory=x.memory,
+            fake=x.fake,
+            documentation=f"Each call first writes {x.plan.tensor.argument} to as much memory of its own, "
+            f"{x.plan.mode} contiguous.",
+            dtype=x.plan.tensor.dtype,
+            modes=x.modes,
+            major=0,
+        )
+        for x in workspace_texts(plan)
+    )
+    return Workspaces("schedule.workspace", "workspace_memory.j2", each) if each else None

@@ -1,0 +1,91 @@
+"""The words of the schedule of a multistage gemm whose warps multiply on tensor cores."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from tensor_layouts import Layout
+
+from cutegen.atoms.copies import COPY_ATOM_SAYS, COPY_ATOMS, WIDTHS, CopyAtomName
+from cutegen.atoms.mma import ATOMS, MmaAtomName
+from cutegen.families.gemm.staged.schedule import Predicate, Scheduler
+from cutegen.language.kinds import ByName, Choice, Integer, LayoutText, Record, key
+from cutegen.language.model import KernelSpec, Schedule
+
+OWN_ATOMS: tuple[MmaAtomName, ...] = ("mma_sync",)  # that the templates of this family print
+SWIZZLES = (128, 64, 32)  # bytes, over which runs of 16 bytes exchange their places
+OperandType = Literal["tf32"]
+
+
+@dataclass(frozen=True)
+class Mma:
+    """The multiply-accumulate of a warp."""
+
+    atom: MmaAtomName | None = key(
+        Choice(OWN_ATOMS), f"{'; '.join(f'`{name}`: {ATOMS[name].says}' for name in OWN_ATOMS)}."
+    )
+    operands: OperandType | None = key(
+        Choice(get_args(OperandType)),
+        "What A and B of f32 are multiplied as: `tf32` has the exponent of f32, and 10 bits behind the point.",
+    )
+    atom_layout: Layout | None = key(
+        LayoutText(example="(2,4,1)"), "Coordinate (M, N, K) to warp: how many share the tile along each mode."
+    )
+
+
+@dataclass(frozen=True)
+class Copy:
+    """How one tensor moves: the copy atom and the width of one access."""
+
+    atom: CopyAtomName | None = key(Choice(COPY_ATOMS), COPY_ATOM_SAYS)
+    bits: int | None = key(Choice(WIDTHS), "Width of one access to global memory in bits.")
+
+
+@dataclass(frozen=True)
+class SharedMemory:
+    """A stage of an operand's tile in shared memory: rows along the mode in which the operand is contiguous."""
+
+    swizzle: int | None = key(
+        Choice(SWIZZLES),
+        "Bytes of a row in shared memory, over which runs of 16 bytes exchange their places, so that neither copies "
+        "nor fragments meet in one bank.",
+    )
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """The software pipeline from global to shared memory."""
+
+    stages: int | None = key(Integer(1, 64, told=(2, 32, 3)), "Tiles in flight, from 2 to 32.")
+
+
+@dataclass(frozen=True)
+class MmaSyncSchedule(Schedule):
+    """Schedule of a matrix product on the tensor cores of single warps."""
+
+    tiler: Mapping[str, int] | None = key(
+        ByName(Integer(), "Elements along this mode.", least=1), "Size of a block's tile along M, N and K."
+    )
+    mma: Mma = key(Record(Mma), "The multiply-accumulate of a warp.", factory=Mma, block=True)
+    copies: Mapping[str, Copy] = key(
+        ByName(Record(Copy), "One tensor's copy."), "How tensors move, by tensor.", factory=dict, block=True
+    )
+    smem: Mapping[str, SharedMemory] = key(
+        ByName(Record(SharedMemory), "One operand's shared memory."), "Shared memory, by operand.", factory=dict
+    )
+    pipeline: Pipeline = key(Record(Pipeline), "Software pipeline from global to shared memory.", factory=Pipeline)
+    predication: Mapping[str, Predicate] = key(
+        ByName(
+            Choice(get_args(Predicate)),
+            "How this mode is guarded: `none`: not, the host refuses a size that does not divide; `mask`: accesses "
+            "past the end are left out; `residue_first`: the incomplete tile comes first, the others run unguarded.",
+        ),
+        "Guards by mode.",
+        factory=dict,
+    )
+    scheduler: Scheduler = key(Record(Scheduler), "The order in which thread blocks walk the tiles.", factory=Scheduler)
+
+
+Spec = KernelSpec[MmaSyncSchedule]

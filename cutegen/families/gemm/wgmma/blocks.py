@@ -1,0 +1,88 @@
+"""What is inferred of the blocks of a gemm whose warps have roles: their clusters, and how these walk the tiles."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import prod
+
+from cutegen.families.gemm.wgmma.product import (
+    GRANULE,
+    MAX_EXTENT,
+    exchanged,
+    product_of,
+    size_of,
+    split_of,
+    tile_of,
+)
+from cutegen.families.gemm.wgmma.schedule import Spec
+from cutegen.planning.report import Report
+
+GPCS = (18, 18, 18, 18, 18, 16, 16, 10)
+"""Multiprocessors of an H200 in groups that hold a cluster: 66 clusters of 2 blocks run at once, 30 of 4, 15 of 8."""
+
+LONG = 16  # tiles along k, of which it pays that two blocks have half each
+BAND = 8  # tiles of a cluster
+
+
+def infer_cluster(spec: Spec, report: Report) -> Spec:
+    """Two blocks with neighbouring rows share what they load of B, where there is more than one tile of rows.
+
+    Where sizes are fixed and tiles are known to be few, two have a tile together instead.
+    """
+    product, cluster = product_of(spec), dict(spec.schedule.cluster)
+    several = spec.static.get(product.m, MAX_EXTENT) > tile_of(spec.schedule, product.m) and not exchanged(spec)
+    several = several and split_of(spec) == 1 and not (product.k not in cluster and _has_few_tiles(spec))
+    for mode, blocks in ((product.m, 2 if several and product.n not in cluster else 1), (product.n, 1)):
+        if mode not in cluster:
+            cluster[mode] = blocks
+            names = " and ".join(tensor.name for tensor in product.b)
+            why = f"two blocks share what they load of {names}" if blocks > 1 else "no more blocks share loads"
+            report.infer(why, "schedule", "cluster", mode)
+    if product.k not in cluster:
+        few = prod(cluster[mode] for mode in (product.m, product.n)) == 1 and _has_few_tiles(spec)
+        cluster[product.k] = 2 if few else 1
+        why = f"twice as many blocks, which are {sum(GPCS)} at most" if few else "a block has the whole sum of its tile"
+        report.infer(why, "schedule", "cluster", product.k)
+    ordered = {mode: cluster[mode] for mode in product.modes}
+    return replace(spec, schedule=replace(spec.schedule, cluster=ordered))
+
+
+def _has_few_tiles(spec: Spec) -> bool:
+    """Whether sizes are fixed, tiles are at most half as many as multiprocessors, and each is a long sum."""
+    product, fixed = product_of(spec), spec.static
+    batch = 1 if product.batch is None else fixed.get(product.batch, MAX_EXTENT)
+    if any(mode not in fixed for mode in product.modes) or spec.schedule.warps.roles == "pingpong":
+        return False
+    m, n, k = (-(-fixed[mode] // tile_of(spec.schedule, mode)) for mode in product.modes)
+    own, copies = tile_of(spec.schedule, product.n) // 2, spec.schedule.copies
+    pieces = [copies[t.name].columns or GRANULE for t in spec.assigned if t.name in copies]
+    parted = tile_of(spec.schedule, product.n) % (2 * GRANULE) == 0 and all(own % piece == 0 for piece in pieces)
+    # What is written of stages and of blocks is of tiles that blocks have alone
+    alone = spec.schedule.pipeline.stages is not None or spec.schedule.scheduler.blocks is not None
+    return parted and not alone and 2 * batch * m * n <= sum(GPCS) and k >= LONG
+
+
+def infer_scheduler(spec: Spec, report: Report) -> Spec:
+    walk, where = spec.schedule.scheduler, ("schedule", "scheduler")
+    if walk.kind is None:
+        few = split_of(spec) > 1 and walk.blocks is None
+        walk = replace(walk, kind="grid" if few else "persistent")
+        why = "loads of the next tile are under way while one is stored"
+        if few:
+            why = f"blocks along {product_of(spec).k} are for few tiles, one for each cluster"
+        report.infer(why, *where, "kind")
+    if walk.raster is None:
+        walk = replace(walk, raster=product_of(spec).m)
+        report.infer("as CUTLASS numbers blocks", *where, "raster")
+    if walk.swizzle is None:
+        walk = replace(walk, swizzle=BAND)
+        report.infer("blocks that run at the same time share operands in L2", *where, "swizzle")
+    if walk.blocks is None and walk.kind == "persistent":
+        size = size_of(spec)
+        walk = replace(walk, blocks=sum(group // size for group in GPCS) * size)
+        what = f"as many clusters of {size} as" if size > 1 else "as many as"
+        report.infer(f"{what} run at once on {sum(GPCS)} multiprocessors", *where, "blocks")
+    if walk.launch is None:
+        walk = replace(walk, launch="dependent")
+        report.infer("barriers and tensor maps are ready when the kernel before ends", *where, "launch")
+    return replace(spec, schedule=replace(spec.schedule, scheduler=walk))

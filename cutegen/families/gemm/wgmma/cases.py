@@ -1,0 +1,110 @@
+"""What to run a gemm whose warps have roles on besides what breaks any: more tiles than there are clusters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from math import prod
+
+from cutegen.analysis.tiles import Tiles
+from cutegen.families.gemm.wgmma.plan import WarpspecializedPlan
+from cutegen.verification.case_request import CaseRequest
+from cutegen.verification.case_requests import ROUNDS, derived, longest
+
+REPEATED = (
+    *("tile", "primes integers", "small primes", "several tiles", "several and a residue"),
+    *("padded", "padded primes", "padded residue", "offset"),
+)
+"""Cases that others tell as well: of more tiles, of the same sizes with other data or other strides."""
+
+_VALUE = 1.2e-6  # seconds of the emulator for an element of a tile on its way from accumulators to memory
+
+
+def requests(plan: WarpspecializedPlan, tiles: Mapping[str, int]) -> Iterator[CaseRequest]:
+    """The cases of any family that tell something of this one.
+
+    Tensor maps bring zeros from beyond every end alike, and leave out what is stored there: sizes one by one around the
+    tile's tell of predicates, which only a kernel with accesses from registers has. How many tiles of the sum there are
+    tells of barriers, once for fewer than stages, once for three rounds of them.
+    """
+    left_out = set(REPEATED)
+    if not plan.pointwise.masked:
+        modes = (plan.m, plan.n, plan.k)
+        left_out |= {f"{mode} {what}" for mode in modes for what in ("one less", "one more", "= 1")}
+        left_out.add("offset residue")
+    if plan.blocks is not None:  # tiles in turn use every stage again
+        left_out.add("blocks and stages")
+    told = {f"{plan.k} 1 tiles", f"{plan.k} {longest(plan)} tiles and 1"}
+    for request in derived(plan, tiles):
+        counts_tiles = request.name.startswith(f"{plan.k} ") and " tiles" in request.name
+        if request.name not in left_out and (request.name in told or not counts_tiles):
+            yield request
+
+
+def more_requests(plan: WarpspecializedPlan, tiles: Mapping[str, int]) -> Iterator[CaseRequest]:
+    """Tiles that one cluster walks one after the other, each of which ends in another stage than the one before; of a
+    batch also matrices of several tiles along each mode.
+
+    Where clusters have one tile each, stages are used again within it.
+    """
+    along, across = (plan.spec.output.shape[i] for i in plan.tile_order)
+    extent = dict(zip((plan.m, plan.n), plan.cluster_tile, strict=True))
+    if plan.batch is not None:
+        sizes = {plan.batch: 2, along: extent[along] + 1, across: 2 * extent[across] + 1, plan.k: 1}
+        why = "several along each mode, and not as many along one as along another"
+        yield CaseRequest("tiles of matrices", why, sizes, data="integers")
+    if plan.blocks is None:
+        if plan.split > 1:
+            why = "each block of a cluster has more tiles of the sum than stages, and not all as many"
+            depth = (plan.split * (ROUNDS * (plan.stages or 1) + 1) + 1) * plan.tile[plan.k] - 1
+            yield CaseRequest("stages of parts", why, {plan.k: depth}, "padded", "integers")
+        return
+    yield from _in_turn(plan, {along: extent[along], across: tiles[across] // 2 + 1})
+
+
+def _in_turn(plan: WarpspecializedPlan, extent: Mapping[str, int]) -> Iterator[CaseRequest]:
+    """Tiles that one cluster walks: of fewer tiles along the sum than stages, and of more.
+
+    `extent` is how far tiles lie apart along the one mode, and how much there is of the other.
+    """
+    (along, apart), (across, little) = extent.items()
+    taking = 2 if plan.pingpong else 1  # warpgroups that have tiles in turn
+    stages, pieces, buffers = plan.stages or 1, max(1, plan.pieces), max(plan.buffers, plan.source_buffers)
+    again = max(ROUNDS + 1, -(-(ROUNDS * buffers + 1) // pieces))  # tiles of a warpgroup
+    least = ROUNDS * stages + 1  # tiles along the sum, of all tiles of a cluster
+
+    def walked(name: str, why: str, several: int, steps: int) -> CaseRequest:
+        """So many tiles of a cluster, each of so many along the sum, which end in different stages."""
+        steps += steps % stages == 0 and stages > 1
+        sizes = {across: little, plan.k: steps * plan.split * plan.tile[plan.k] - 1}
+        if plan.batch is None:
+            sizes[along] = (several - 1) * apart + 1
+        else:  # in two matrices
+            sizes |= {plan.batch: 2, along: (-(-several // 2) - 1) * apart + 1}
+        return CaseRequest(name, why, sizes, "padded", "integers", blocks=plan.cluster_size)
+
+    several = again * taking - (taking - 1)
+    why = "one cluster walks all tiles: stages, buffers, barriers and accumulators are used from tile to tile"
+    yield walked("tiles in turn", why, several, max(2, -(-least // several)))
+    several = 2 * taking
+    why = "one cluster walks all tiles, each of which uses every stage again"
+    yield walked("long tiles in turn", why, several, max(stages + 1, 2 * stages - 1, -(-least // several)))
+
+
+def tiles(plan: WarpspecializedPlan, sizes: Mapping[str, int]) -> Tiles:
+    """The tiles of clusters, each of which takes one after the other."""
+    clusters = prod(-(-sizes[mode] // extent) for mode, extent in zip((plan.m, plan.n), plan.cluster_tile, strict=True))
+    return Tiles(clusters * plan.batches(sizes), plan.cluster_size, plan.blocks)
+
+
+def blocks(plan: WarpspecializedPlan, sizes: Mapping[str, int]) -> int:
+    """Thread blocks of a launch: whole clusters, of which there are no more than tiles."""
+    clusters = tiles(plan, sizes).count
+    return clusters * plan.cluster_size if plan.blocks is None else min(clusters * plan.cluster_size, plan.blocks)
+
+
+def value_seconds(plan: WarpspecializedPlan, sizes: Mapping[str, int]) -> float:
+    """What the emulator takes for the epilogues: every tile of every cluster is a whole one."""
+    results = prod(
+        -(-sizes[mode] // extent) * extent for mode, extent in zip((plan.m, plan.n), plan.cluster_tile, strict=True)
+    )
+    return _VALUE * results * plan.batches(sizes)

@@ -1,0 +1,130 @@
+"""What is proved of the plan of a gemm whose warps have roles."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from cutegen.analysis.claim import Claim
+from cutegen.analysis.claims import are_runs, compact, covered_once, mode_in_bounds
+from cutegen.analysis.words import count
+from cutegen.dtypes import Dtype
+from cutegen.families.common.claims import miscounted, not_stored, share_predicates
+from cutegen.families.common.ordering import ordered
+from cutegen.families.gemm.batches import in_matrices, walked_once
+from cutegen.families.gemm.wgmma.pictures import walk_of
+from cutegen.families.gemm.wgmma.plan import WarpspecializedPlan
+from cutegen.families.gemm.wgmma.product import ROWS, WARPGROUP, accumulator_layout
+from cutegen.families.gemm.wgmma.synchronisation import Counts, counts, run_of
+
+
+def claims(plan: WarpspecializedPlan) -> Iterator[Claim]:
+    """The claims on a gemm's plan: coverage first, then the bounds of every mode, then the order of warps.
+
+    Nothing is claimed of what runs by way of workspaces: it is the same kernel, and to it they are tensors as it takes
+    them.
+    """
+    if plan.way:
+        return
+    shape = (plan.tile[plan.m], plan.own_columns)
+    layout = accumulator_layout(plan.groups, shape[1], compact(shape)[:2], plan.row_blocks)  # type: ignore[arg-type]
+    wrong = (*miscounted(plan, layout), *not_stored(plan, *plan.spec.outputs))
+    what = f"the accumulators of the warpgroups that multiply are each element of its tile ({plan.m}, {plan.n}) once"
+    if plan.split > 1:
+        what = f"the sums that a block stores are each element of its part of the tile ({plan.m}, {plan.n}) once"
+        yield from _split(plan)
+    yield covered_once(what, layout, shape, ("schedule", "warps"), plan.groups * WARPGROUP, wrong)
+    yield _rows(plan)
+    yield _bytes(plan)
+    if plan.sources:
+        yield _brought(plan)
+    runs = are_runs(layout, shape, 1, plan.pointwise.vector) and share_predicates(plan)
+    for mode, extent in zip((plan.m, plan.n), plan.cluster_tile, strict=True):
+        width = plan.pointwise.vector if mode == plan.spec.output.major else 1
+        if mode in plan.pointwise.masked or plan.spec.schedule.predication[mode] == "none":
+            masked = mode in plan.pointwise.masked
+            yield mode_in_bounds(plan.spec, f"{plan.spec.output.name}, ", mode, extent, masked, width, runs)
+        else:
+            yield _clipped(plan, mode)
+    if plan.batch is not None:
+        yield in_matrices(plan.spec.output, walk_of(plan))
+    yield walked_once(plan.spec.output, walk_of(plan))
+    yield _summed(plan)
+    yield _ordered(plan)
+
+
+def _ordered(plan: WarpspecializedPlan) -> Claim:
+    """That warps may come in any order."""
+
+    def words(sizes: Counts) -> str:
+        return f"{count(sizes.tiles, 'tile')} of a cluster, {count(sizes.k_tiles, 'step')} along {plan.k}"
+
+    over = f"tiles of a cluster x steps along {plan.k}"
+    return ordered(counts(plan), lambda sizes: run_of(plan, sizes), words, over, ("schedule", "warps"))
+
+
+def _clipped(plan: WarpspecializedPlan, mode: str) -> Claim:
+    name = plan.spec.output.name
+    guarded = {o.tensor.name for o in plan.pointwise.operands if plan.held(o) and plan.rows_masked}
+    accessed = [o.tensor for o in plan.pointwise.operands if plan.accessed(o) or plan.held(o)]
+    direct = [tensor.name for tensor in accessed if mode in tensor.shape and tensor.name not in guarded]
+    because = ("stores by tensor maps leave out what lies beyond the end, along every mode",)
+    more = tuple(f"{other} is accessed from registers without a predicate" for other in direct)
+    where = ("schedule", "predication", mode)
+    return Claim("bounds", f"{name}, {mode}: what lies beyond the end is not stored", because + more, not more, where)
+
+
+def _rows(plan: WarpspecializedPlan) -> Claim:
+    rows, blocks = plan.tile[plan.m], plan.row_blocks
+    text = f"the warpgroups that share a tile have the rows of a tile of {plan.m} between them"
+    found = plan.groups * blocks * ROWS
+    because = (f"{plan.groups} * {blocks} * {ROWS} = {found}, and the tile has {rows}",)
+    return Claim("coverage", text, because, found == rows, ("schedule", "warps", "consumers"))
+
+
+def _bytes(plan: WarpspecializedPlan) -> Claim:
+    """That a barrier expects what the loads of a tile bring, whether or not all of it lies in the tensors."""
+    depth = plan.tile[plan.k]
+    boxes = [(x, t, x.block * depth * t.dtype.bytes) for x in plan.sides for t in x.tensors]
+    because = tuple(f"{t.name}: {x.block} * {depth} * {t.dtype.bytes} = {size}" for x, t, size in boxes)
+    total = sum(size for _, _, size in boxes)
+    text = "a stage's barrier expects the bytes that the loads of its tile bring"
+    because = (*because, f"{total} bytes come, and {plan.stage_bytes} are expected")
+    return Claim("coverage", text, because, total == plan.stage_bytes, ("schedule", "tiler"))
+
+
+def _brought(plan: WarpspecializedPlan) -> Claim:
+    """That the pieces of what epilogues read are what a block stores: as many elements."""
+    pieces, names = plan.groups * plan.pieces, " and ".join(x.tensor.name for x in plan.sources)
+    found, elements = pieces * ROWS * plan.columns, plan.tile[plan.m] * plan.own_columns
+    because = (f"{count(pieces, 'piece')} of {ROWS} * {plan.columns} = {found} elements, of {elements}",)
+    text = f"what comes of {names} are as many elements as a block stores of its tile"
+    return Claim("coverage", text, because, found == elements, ("schedule", "copies", plan.sources[0].tensor.name))
+
+
+def _split(plan: WarpspecializedPlan) -> Iterator[Claim]:
+    """That the blocks of a cluster along k have every tile of the sum once, and every column of the result."""
+    split, n, where = plan.split, plan.n, ("schedule", "cluster", plan.k)
+    most = 4 * split
+    wrong = sum(
+        [k for share in range(split) for k in range(k_tiles * share // split, k_tiles * (share + 1) // split)]
+        != list(range(k_tiles))
+        for k_tiles in range(most)
+    )
+    text = f"the {split} blocks that have a tile together multiply each of its tiles along {plan.k} once"
+    tried = f"tried of 0 to {most - 1} tiles: wrong of {wrong} numbers"
+    yield Claim("coverage", text, (tried,), wrong == 0, where)
+    text = "these blocks store each column of the tile once, and each is sent the others' sums of its own"
+    columns, results = plan.own_columns * split, plan.tile[plan.m] * plan.own_columns * plan.products
+    sent = (split - 1) * results * Dtype.f32.bytes
+    because = (
+        f"{split} * {plan.own_columns} = {columns}, and the tile has {plan.tile[n]} along {n}",
+        f"{split - 1} * {results} results of 4 bytes = {sent} bytes come, and {plan.sent_bytes} are expected",
+    )
+    yield Claim("coverage", text, because, columns == plan.tile[n] and sent == plan.sent_bytes, where)
+
+
+def _summed(plan: WarpspecializedPlan) -> Claim:
+    names = " and ".join(tensor.name for x in plan.sides for tensor in x.tensors)
+    text = f"{plan.k}: what lies beyond the end of {names} adds nothing"
+    because = ("loads by tensor maps bring zeros from there, along every mode",)
+    return Claim("bounds", text, because, True, ("schedule", "tiler", plan.k))

@@ -1,0 +1,146 @@
+"""The role of the warpgroups that multiply, up to their epilogues."""
+
+from __future__ import annotations
+
+from cutegen.families.gemm.wgmma.epilogue_role import Storing
+from cutegen.families.gemm.wgmma.plan import Side
+from cutegen.families.gemm.wgmma.role import BOTH, FOLDER, MULTIPLIES, STORES
+from cutegen.parts.barriers import Arrive, Meet, Wait
+from cutegen.parts.moving import Drain, Fragment, Multiply, Stored
+from cutegen.parts.statements import Blank, Body, Code, For, If, Included, Let, Note, Region, Statement
+
+
+class Multiplying(Storing):
+    """Warpgroups that share the rows of a tile, or take tiles in turn."""
+
+    def consumers(self) -> Body:
+        plan = self.plan
+        what = (
+            "two warpgroups take tiles in turn"
+            if plan.pingpong
+            else "each warpgroup has a part of the rows of every tile"
+        )
+        registers = Code(f"cute.arch.setmaxregister_increase({plan.consumer_registers})")
+        empty = (
+            Region("schedule.mma", "sums of nothing", (
+                If("k_tiles == 0", (Code("acc.fill(0.0)  # to which nothing is added, in any tile"),)),
+            )),
+        ) if plan.empty_sum else ()  # fmt: skip
+        own = "group * k_tiles % STAGES, group * k_tiles // STAGES % 2"
+        counters = (
+            Let("stage, phase", own if plan.pingpong else "cutlass.Int32(0), cutlass.Int32(0)"),
+            *[Let("rotation", "cutlass.Int32(0)")] * self.rotates,
+            *[Let("source", "cutlass.Int32(0)")] * bool(plan.sources),
+            *[Let("exchange", "cutlass.Int32(0)")] * self.reused,
+        )
+        store = If("thr < 32", (Stored("0"),))
+        last = (Note("Shared memory is the block's until all is read"), store) if plan.passing else ()
+        return (
+            Region("schedule.warps.registers", "registers of the consumers", (Note(f"Consumers: {what}"), registers)),
+            self.operands(),
+            Included(f"{FOLDER}/consumer_ways.j2", 0),
+            *self.peers(),
+            *empty,
+            *counters,
+            *self.first_turn(),
+            self.consumed_tiles(),
+            *last,
+        )
+
+    def operands(self) -> Statement:
+        """Which of the consumers a thread is, and what it multiplies."""
+        plan, own = self.plan, "thr" if self.plan.groups == 1 else "tidx - 128"
+        group = Let("group", "warp_idx // 4 - 1")
+        body = (
+            *[group] * (plan.consumers > 1 and (plan.pingpong or bool(plan.passing) or self.split)),
+            Let("thr", "tidx % 128", note="of its warpgroup"),
+            Code(f"thr_mma = tiled_mma.get_slice({own})"),
+            *(Fragment(self.fragment(side), side.letter, f"s{self.stack(side)}") for side in plan.sides),
+            Included(f"{FOLDER}/consumer_setup.j2", 0),
+        )
+        return Region("schedule.mma", "operands of the product", body)
+
+    def fragment(self, side: Side) -> str:
+        return f"t{self.plan.spec.output.name}r{self.stack(side)}"
+
+    def peers(self) -> Body:
+        """The blocks whose barriers this one's threads arrive at, when they have multiplied a stage."""
+        plan = self.plan
+        if plan.peers == 1:
+            return ()
+        both = plan.a.shared_by > 1 and plan.b.shared_by > 1
+        base = "share * CLUSTER_M * CLUSTER_N" if self.clustered and self.split else ""
+        note = (
+            "The blocks that load into this one's shared memory, and wait until it is free: one for each of the first "
+            "threads"
+        )
+        row = (
+            Let("other", "thr - CLUSTER_N", note="of its row"),
+            Let("peer", "y * CLUSTER_M + other + cutlass.Int32(other >= x)"),
+        )
+        column = "x + thr * CLUSTER_M"
+        place: Body = (Let("peer", column if plan.a.shared_by > 1 else "y * CLUSTER_M + thr"),)
+        if both:
+            place = (Let("peer", column, note="of its column"), If("thr >= CLUSTER_N", row))
+        more = (Let("peer", base, "+"),) if base else ()
+        return (Region("schedule.cluster", "peers", (Note(note), *place, *more)),)
+
+    def first_turn(self) -> Body:
+        """The second warpgroup lets the first one begin, where they take turns."""
+        plan = self.plan
+        if not plan.pingpong:
+            return ()
+        storing = Meet(str(STORES), BOTH, waits=False)
+        first = If("group == 1", (Meet(str(MULTIPLIES), BOTH, waits=False), *[storing] * plan.in_turn))
+        return (Region("schedule.scheduler", "tiles of the consumers", (first,)),)
+
+    def consumed_tiles(self) -> Statement:
+        plan = self.plan
+        where = "while the other one multiplies: no time is lost with it" if plan.pingpong else (
+            "while its first loads are on their way"
+        )  # fmt: skip
+        turn = (Note("Its turn to multiply"), Meet(f"{MULTIPLIES} + group", BOTH)) if plan.pingpong else ()
+        accumulate = Code("tiled_mma.set(warpgroup.Field.ACCUMULATE, False)")
+        before = Let("before", "cutlass.Int32(0)")
+        body = (
+            Region("schedule.mma", "accumulators", (accumulate, *[before] * bool(plan.in_flight))),
+            Region("schedule.pipeline", "mainloop", self.mainloop()),
+            Blank(),
+            *((self.exchange(), Blank()) if self.split else ()),
+            self.epilogue(),
+        )
+        return self.tiles("consumers", body, turn, (Note(f"Where it is, {where}"),))
+
+    def mainloop(self) -> Body:
+        """The products of a tile, stage by stage; a stage is released once they are done with it."""
+        plan = self.plan
+        a, b = map(self.fragment, plan.sides)
+        all_but = "All but these products are done: the stage before is free"
+        note = all_but if plan.in_flight else "They are done: the stage is free"
+        products = (Multiply(a, b, "stage", self.loaded), Note(note), Drain(1 if plan.in_flight else 0))
+        release = (self.release("k_tile > 0"), Let("before", "stage")) if plan.in_flight else (self.release(""),)
+        step = (
+            Wait("full", "stage", "phase"),
+            Region("schedule.mma", "products", products),
+            *release,
+            *self.advance(),
+        )
+        skip = (
+            Note("Those of the other warpgroup's tile come between"),
+            Let("stage, phase", "(stage + k_tiles) % STAGES, (phase + (stage + k_tiles) // STAGES) % 2"),
+            If("tile + clusters < tiles", (Meet(f"{MULTIPLIES + 1} - group", BOTH, waits=False),)),
+        )
+        last = (Drain(0), self.release("k_tiles > 0" if plan.empty_sum else "")) if plan.in_flight else ()
+        return (
+            For("k_tile", "cutlass.range(k_tiles, unroll=1)", step),
+            *skip[: 3 * plan.pingpong],
+            *last,
+        )
+
+    def release(self, condition: str) -> Statement:
+        """The arrivals that let a stage be loaded again, in every block that loads into it, under a condition."""
+        plan = self.plan
+        peers = plan.peers > 1
+        mine = f"thr < {plan.peers}" if peers else "thr == 0"
+        arrive = Arrive("empty", "before" if plan.in_flight else "stage", "peer" if peers else "")
+        return If(" and ".join(filter(None, (condition, mine))), (arrive,))

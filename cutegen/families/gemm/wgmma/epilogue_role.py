@@ -1,0 +1,165 @@
+"""What the warpgroups that multiply do with their sums: they exchange them within a cluster, compute, and store."""
+
+from __future__ import annotations
+
+from cutegen.families.gemm.wgmma.product import WARPGROUP
+from cutegen.families.gemm.wgmma.role import BOTH, FOLDER, PIECE, STORES, Role
+from cutegen.parts.barriers import Arrive, ClusterWait, Expect, Meet, Wait
+from cutegen.parts.moving import Add, CommitStores, Fence, Look, Send, Store, Stored, Use, Write
+from cutegen.parts.statements import Body, Code, For, If, Included, Let, Note, Region, Statement
+
+
+class Storing(Role):
+    """The end of each tile."""
+
+    def exchange(self) -> Statement:
+        """The sums of a tile that blocks of a cluster along k make together: each gets those of its columns."""
+        plan = self.plan
+        K, what = plan.k.upper(), "it sends those of the others' columns to them"
+        index = "place, group" if plan.consumers > 1 else "place"
+        turn = (Let("turn", "exchange % 2"), Let("exchange", "1", "+")) if self.reused else ()
+        read = (
+            (Note("What it sent of the tile before has been read"), Wait("read", "0", "(turn + 1) % 2"))
+            if self.reused
+            else ()
+        )
+        meet = (Note("Their barriers are there"), ClusterWait()) if plan.meets_late else ()
+        vectors = "PRODUCTS * VALUES // 4" if plan.products > 1 else "VALUES // 4"
+        added = (
+            Code("vector = cute.local_tile(own, (4,), (i,))"),
+            Add("vector", "sums", "i", index, "(tile, place)"),
+        )
+        ranks = "x + CLUSTER_M * (y + CLUSTER_N * {})" if self.clustered else "{}"
+        reader = ranks.format("(thr % 32)" if self.clustered else "thr % 32")
+        done = (
+            Code("cute.arch.sync_warp()"),
+            If("thr % 32 < CLUSTER_K and thr % 32 != share", (Arrive("read", "0", reader),)),
+        )
+        body = (
+            Note(f"Each block of the cluster along {K} has a part of every sum: {what}"),
+            *turn,
+            If("tidx == 128", (Expect("sent", "0", "SENT_BYTES"),)),
+            *read,
+            *meet,
+            For("other", "cutlass.range_constexpr(CLUSTER_K)", self.sent(index, ranks.format("other"))),
+            Note("The others' parts are added in their order"),
+            Wait("sent", "0", "turn" if self.reused else "0"),
+            For("place", "cutlass.range_constexpr(CLUSTER_K - 1)", (
+                For("i", f"cutlass.range_constexpr({vectors})", added),
+            )),
+            *done[: 2 * self.reused],
+            Note("Its columns of the tile"),
+            Code(f"n_tile = {self.own_tile}"),
+        )  # fmt: skip
+        return Region("schedule.cluster", "exchange of sums", body)
+
+    def sent(self, index: str, to: str) -> Body:
+        """A block's own sums to its registers, and those of another one's columns to that."""
+        plan, several = self.plan, self.plan.products > 1
+        places = "(product * CLUSTER_K + other, 0, 0)" if several else "(other, 0, 0)"
+        places = "(other, product, 0)" if several and plan.exchanged else places
+        tiler = f"({self.own_n} // 2, {plan.row_blocks}, 1)"
+        mine, vector = ("product * VALUES + i", "product * (VALUES // 4) + i") if several else ("i", "i")
+        own = For("i", "cutlass.range_constexpr(VALUES)", (Code(f"own[{mine}] = theirs[i]"),))
+        send = (
+            Code("words = (bits[4 * i], bits[4 * i + 1], bits[4 * i + 2], bits[4 * i + 3])"),
+            Send("sums", vector, index, "words", "sent", to, "(tile, place)"),
+        )
+        others = (
+            Code("bits = cute.recast_tensor(theirs, cutlass.Int32)"),
+            Note("The place of this block among those that send"),
+            Let("place", "share - cutlass.Int32(share > other)"),
+            For("i", "cutlass.range_constexpr(VALUES // 4)", send),
+        )
+        body = (
+            Use(),
+            Code("theirs = cute.local_tile(", ("acc", tiler, places), ")"),
+            If("other == share", (own,), others),
+        )
+        return (For("product", "cutlass.range_constexpr(PRODUCTS)", body),) if several else body
+
+    def epilogue(self) -> Statement:
+        plan = self.plan
+        turn = (
+            Note("Its turn to store: the buffers are free"),
+            Meet(f"{STORES} + group", BOTH),
+        )
+        assert plan.pointwise.slice is not None
+        at_a_time = f"SLICE values of {2 * plan.pointwise.slice} columns at a time"
+        body = (
+            Note(f"Epilogue: every thread has pairs of neighbours along {plan.n.upper()}; {at_a_time}"),
+            Included(f"{FOLDER}/epilogue_setup.j2", 8),
+            *[Region("schedule.warps.turns", "turn to store", turn)] * plan.in_turn,
+            *(self.pieces() if plan.passing else self.direct()),
+        )
+        return Region(f"schedule.copies.{plan.spec.output.name}", "epilogue", body)
+
+    def direct(self) -> Body:
+        """The epilogue where threads store what they have."""
+        one = Included("common/pointwise.j2", 12, (Use(),))
+        return (For("part", "cutlass.range_constexpr(VALUES // SLICE)", (one,)),)
+
+    def pieces(self) -> Body:
+        """The epilogue where what is stored passes shared memory, piece by piece."""
+        plan = self.plan
+        path = f"schedule.copies.{plan.passing[0].tensor.name}"
+        names = tuple(x.tensor.name for x in plan.passing)
+        buffer = f"{self.of_group}{'(rotation + piece)' if self.rotates else 'piece'} % BUFFERS"
+        free = (
+            Note("A buffer is free when the store before has read it"),
+            Let("buffer", buffer),
+            If("thr < 32", (Stored("BUFFERS - 1"),)),
+            Meet(self.own_barrier, WARPGROUP),
+        )
+        reads = (Look(self.stems, "(slot, 0)", PIECE),) if plan.sources else ()
+        computed = (Use(), *reads, Write(names, "(buffer,)", PIECE))
+        store = (
+            Note("What all have written is seen by the unit that stores it"),
+            Fence(),
+            Meet(self.own_barrier, WARPGROUP),
+            *[If("thr == 0", (Arrive("used", "slot"),))] * bool(plan.sources),
+            If("thr < 32", (*self.place_of_piece(), *self.stores(names))),
+        )
+        piece = (
+            Region(path, "a free buffer", free),
+            *self.brought(),
+            For("part", "cutlass.range_constexpr(piece * PARTS, (piece + 1) * PARTS)", (
+                Included("common/pointwise.j2", 16, computed),
+            )),
+            Region(path, "store of a piece", store),
+        )  # fmt: skip
+        return (
+            For("piece", "cutlass.range_constexpr(PIECES)", piece),
+            *[Let("rotation", "(rotation + PIECES) % BUFFERS")] * self.rotates,
+            *[Let("source", "PIECES", "+")] * bool(plan.sources),
+            *self.next_turn(),
+        )
+
+    def brought(self) -> Body:
+        """The wait for what the epilogue reads of a piece."""
+        plan = self.plan
+        if not plan.sources:
+            return ()
+        of_group = "group * SOURCES + " if plan.consumers > 1 else ""
+        body = (
+            Note("What is read of this piece has been brought"),
+            Let("slot", f"{of_group}(source + piece) % SOURCES"),
+            Wait("brought", "slot", "(source + piece) // SOURCES % 2"),
+        )
+        return (Region(f"schedule.copies.{plan.sources[0].tensor.name}", "wait for what is read", body),)
+
+    def stores(self, names: tuple[str, ...]) -> Body:
+        matrix = ", l_tile" if self.plan.batch else ""
+        stores = (Store(name, f"to_g{name}[None, row, column{matrix}]", "buffer", PIECE) for name in names)
+        return (*stores, CommitStores())
+
+    def next_turn(self) -> Body:
+        """The other warpgroup's turn to store, where both have the same buffers."""
+        if not self.plan.in_turn:
+            return ()
+        body = (
+            Note("The other's turn, once all has been read of what this one stores"),
+            If("thr < 32", (Stored("0"),)),
+            If("tile + clusters < tiles", (Meet(f"{STORES + 1} - group", BOTH, waits=False),)),
+        )
+        return (Region("schedule.warps.turns", "turn of the other to store", body),)

@@ -1,0 +1,113 @@
+"""What the module of a gemm whose warps have roles prints of its epilogue. Numbers come from the plan."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from cutegen.expressions.parsing import coords
+from cutegen.families.common.pointwise_text import Through, narrow_widths, pointwise_context
+from cutegen.families.gemm.wgmma.block_text import own_columns
+from cutegen.families.gemm.wgmma.names import own_names, source_name
+from cutegen.families.gemm.wgmma.plan import Passing, WarpspecializedPlan
+from cutegen.language.model import Tensor
+
+
+def epilogue_context(plan: WarpspecializedPlan) -> dict[str, Any]:
+    lead = plan.spec.output.name
+    through: dict[str, Through] = {}
+    for x in plan.passing:
+        name = x.tensor.name
+        fragment = f"t{lead}r{name}_out"
+        registers = f"cute.make_rmem_tensor(((2, 2, SLICE // 4), 1, 1), {type_text(x.tensor)})"
+        target = f"t{name}s{name}[None, None, part % PARTS, buffer]"
+        source = f"thr_store_{name}.retile({fragment})[None, None, 0]"
+        through[name] = Through(registers, [f"tiled_store_{name}", source, target])
+    sources: dict[str, Through] = {}
+    for x in plan.sources:
+        name, stem = x.tensor.name, source_name(x.tensor)
+        fragment = f"t{lead}r{name}"
+        registers = f"cute.make_rmem_tensor(((2, 2, SLICE // 4), 1, 1), {type_text(x.tensor)})"
+        source = f"t{stem}s{stem}[None, None, part % PARTS, slot]"
+        target = f"thr_load_{stem}.retile({fragment})[None, None, 0]"
+        sources[name] = Through(registers, [f"tiled_load_{stem}", source, target])
+    values = {name: f"{parts}[None, part].load().reshape((SLICE,))" for name, parts in parts_names(plan).items()}
+    path = f"schedule.copies.{lead}"
+    deeper = 12 if plan.passing else 8
+    stacked = [product.b for product in plan.spec.compute.products]
+    taken = own_names(plan.spec.tensors, _modes(plan), stacked, plan.batch is not None)
+    found = pointwise_context(
+        plan,
+        path,
+        accumulators=values,
+        through=through,
+        sources=sources,
+        deeper=deeper,
+        modes=_modes(plan),
+        taken=taken,
+    )
+    held = [o.tensor.name for o in plan.pointwise.operands if plan.held(o)]
+    loaded = [replace(o, held=o.tensor.name in held) for o in found["loaded"]]
+    accessed = {o.tensor.name for o in plan.pointwise.operands if plan.accessed(o)}  # under predicates of their widths
+    direct = [o for o in found["operands"] if o.tensor.name in accessed]
+    return found | {
+        "loaded": loaded,
+        "direct": direct,
+        "narrow_widths": narrow_widths(
+            plan.spec, [o for o in plan.pointwise.operands if o.tensor.name in accessed], plan.pointwise.vector
+        ),
+        "held": [o for o in loaded if o.held],
+        "row_values": f"((2, 2, {own_columns(plan)} // 8), {plan.row_blocks}, 1)",
+    }
+
+
+def _modes(plan: WarpspecializedPlan) -> tuple[str, ...]:
+    """The modes of outputs as the kernel sees them."""
+    return (plan.m, plan.n) if plan.batch is None else (plan.m, plan.n, plan.batch)
+
+
+def parts_names(plan: WarpspecializedPlan) -> dict[str, str]:
+    """What the kernel calls the accumulators of each product, in slices, by the name of its B."""
+    names = [product.b for product in plan.spec.compute.products]
+    return {name: f"parts_{name}" if len(names) > 1 else "parts" for name in names}
+
+
+def has_tile_mma(plan: WarpspecializedPlan) -> bool:
+    """Whether threads find their places in what is stored of one product, which is narrower than what wgmma makes."""
+    direct = any(plan.accessed(o) or plan.held(o) for o in plan.pointwise.operands)
+    read = any(True for typed in plan.statements for _ in coords(typed.value))
+    narrower = len(plan.b.tensors) * plan.split > 1
+    return narrower and (direct or read or bool(plan.pointwise.masked))
+
+
+def passing_text(x: Passing) -> dict[str, Any]:
+    """What is printed of an output that passes shared memory."""
+    kind, order = f"{'K' if x.n_major else 'MN'}_SW{x.swizzle}", (0, 1, 2) if x.n_major else (1, 0, 2)
+    bits = x.tensor.dtype.bits * (2 if x.n_major else 1)
+    plain = ["cute.nvgpu.CopyUniversalOp()", type_text(x.tensor), f"num_bits_per_copy={bits}"]
+    matrices = [f"warp.StMatrix8x8x16bOp({not x.n_major}, 4)", type_text(x.tensor)]
+    return {
+        "name": x.tensor.name,
+        "type": type_text(x.tensor),
+        "atom": matrices if x.matrices else plain,
+        "kind": kind,
+        "order": str(order),
+        "piece": layout_call(kind, x.tensor, "(64, COLUMNS)", order),
+    }
+
+
+def source_text(x: Passing) -> dict[str, Any]:
+    """What is printed of a tensor that the epilogue reads from shared memory."""
+    stem, found = source_name(x.tensor), passing_text(x)
+    plain = ["cute.nvgpu.CopyUniversalOp()", *found["atom"][1:]]
+    matrices = [f"warp.LdMatrix8x8x16bOp({not x.n_major}, 4)", type_text(x.tensor)]
+    seen = f"tma_tensor_{stem}" if x.tensor.writes else f"m{stem}"
+    return found | {"stem": stem, "atom": matrices if x.matrices else plain, "seen": seen}
+
+
+def layout_call(atom: str, tensor: Tensor, box: str, order: tuple[int, ...]) -> str:
+    return f'_smem_layout("{atom}", {type_text(tensor)}, {box}, {order[:2]})'
+
+
+def type_text(tensor: Tensor) -> str:
+    return f"cutlass.{tensor.dtype.cutlass}"

@@ -1,0 +1,252 @@
+"""What was left out of the schedule of a gemm whose warps have roles, and how it is inferred."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+from cutegen.analysis.words import count
+from cutegen.families.common.planning import default_predication, require_divisible, resolve_tensors
+from cutegen.families.gemm.wgmma.alignment_inference import infer_alignment
+from cutegen.families.gemm.wgmma.blocks import infer_cluster, infer_scheduler
+from cutegen.families.gemm.wgmma.epilogue_inference import (
+    BUFFERS,
+    infer_buffers,
+    infer_epilogue,
+    room_of,
+    smem_with,
+)
+from cutegen.families.gemm.wgmma.product import (
+    COLUMNS,
+    GRANULE,
+    MAX_EXTENT,
+    MOST_COLUMNS,
+    ROWS,
+    TARGET,
+    accumulators,
+    cluster_of,
+    contiguous_bytes,
+    exchanged,
+    is_finished,
+    is_sound,
+    lacked,
+    product_of,
+    shared_buffers,
+    split_of,
+    tile_of,
+)
+from cutegen.families.gemm.wgmma.schedule import SWIZZLES, Copy, Predicate, SharedMemory, Spec
+from cutegen.language.edits import with_value
+from cutegen.language.model import Tensor
+from cutegen.planning.report import Report
+
+INFERRED_FROM: Mapping[str, tuple[str, ...]] = {
+    "warps.consumers": ("tiler.M", "warps.roles"),
+    "tiler": ("warps.consumers", "warps.roles", "mma.rows"),
+    "smem.*.swizzle": ("tiler",),
+    "pipeline.stages": ("tiler",),
+    "mma.in_flight": ("pipeline.stages",),
+    "warps.registers": ("warps.consumers", "tiler"),
+    "cluster": ("tiler.M",),
+    "copies.*.multicast": ("cluster",),
+    "copies.*.columns": ("tiler",),
+    "copies.*.stages": ("tiler", "pipeline.stages"),
+    "scheduler.blocks": ("cluster", "scheduler.kind"),
+}
+W = TypeVar("W")
+LINE = 128  # bytes of a tile along k: of the widest swizzle
+FEWER_COLUMNS = 192  # with three warpgroups, whose threads start with 128 registers, and of two that take turns
+FEW_STAGES = 2  # of which one is waited for: the other is free as soon as it has been multiplied
+STAGES = 8  # at most: more tiles on their way than hide the memory's latency gain nothing
+FEW_COLUMNS, MORE_STAGES = 64, 16  # of a product whose rows are columns of the output: memory is what it waits for
+REGISTERS = {1: (56, 240), 2: (40, 232), 3: (32, 160)}  # of producers and consumers, by how many of these there are
+MANY = 128  # accumulators of a thread, beyond which two warpgroups take what producers can do without
+MOST_REGISTERS = (24, 240)
+
+
+def resolve(spec: Spec, report: Report) -> Spec:
+    """The spec with every field of the schedule filled in."""
+    if not spec.targets:
+        spec = replace(spec, targets=(TARGET,))
+        report.infer("wgmma is Hopper's", "targets")
+    spec = _infer_rows(_infer_atom(spec, report), report)
+    spec = resolve_tensors(infer_alignment(spec, report), report, {})
+    spec = _infer_tile(spec, report)
+    if not is_sound(spec):
+        return spec  # lint says why
+    spec = _infer_registers(_infer_swizzles(spec, report), report)
+    spec = _infer_loads(infer_cluster(spec, report), report)
+    spec = infer_epilogue(infer_scheduler(spec, report), report)
+    spec = _infer_in_flight(infer_buffers(_infer_stages(spec, report), report), report)
+    return _infer_predication(spec, report) if is_finished(spec) else spec
+
+
+def _infer_atom(spec: Spec, report: Report) -> Spec:
+    if spec.schedule.mma.atom is None:
+        report.infer("the family's own", "schedule", "mma", "atom")
+        return replace(spec, schedule=with_value(spec.schedule, ("mma", "atom"), "wgmma"))
+    return spec
+
+
+def _infer_rows(spec: Spec, report: Report) -> Spec:
+    """A product has its 64 rows along M, unless M is known to be less."""
+    if spec.schedule.mma.rows is not None:
+        return spec
+    m, n = spec.output.shape[-2:]
+    few = spec.static.get(m, ROWS) < ROWS <= spec.static.get(n, ROWS)
+    why = (
+        f"{m} is less than the {ROWS} rows of one product" if few else "A has the rows of a product, and B its columns"
+    )
+    report.infer(why, "schedule", "mma", "rows")
+    return replace(spec, schedule=with_value(spec.schedule, ("mma", "rows"), n if few else m))
+
+
+def _infer_tile(spec: Spec, report: Report) -> Spec:
+    """A tile of two warpgroups' rows, of 256 columns, and of a line of memory along k: 192 KiB in four stages.
+
+    Two warpgroups that take turns have whole tiles, whose accumulators leave room for fewer columns.
+    """
+    product, schedule = product_of(spec), spec.schedule
+    tiler, warps = dict(schedule.tiler or {}), schedule.warps
+    consumers, rows = warps.consumers, tiler.get(product.m)
+    few = exchanged(spec)  # columns of the product: what is loaded are the rows, so that many blocks load at once
+    if warps.roles is None:
+        warps = replace(warps, roles="cooperative")
+        report.infer("each warpgroup has a part of the rows, so that tiles are large", "schedule", "warps", "roles")
+    pingpong = warps.roles == "pingpong"
+    if pingpong and warps.turns is None:
+        warps = replace(warps, turns="products")
+        report.infer("epilogues may meet: one is never waited for", "schedule", "warps", "turns")
+    if consumers is None:
+        needed = rows if rows is not None else ROWS if few else spec.static.get(product.m, 2 * ROWS)
+        consumers = 2 if pingpong else min(2, max(1, -(-needed // ROWS)))
+        consumers = 3 if rows == 3 * ROWS and not pingpong else consumers
+        why = "two take turns" if pingpong else f"{ROWS} rows of the tile each, and two where there are more"
+        report.infer(why, "schedule", "warps", "consumers")
+    if rows is None:
+        tiler[product.m] = 2 * ROWS if pingpong else ROWS * consumers
+        why = "twice the rows of a product" if pingpong else f"{ROWS} rows of each warpgroup that multiplies"
+        report.infer(why, "schedule", "tiler", product.m)
+    if product.n not in tiler:
+        crowded = tiler[product.m] > ROWS if pingpong else consumers > 2
+        most = FEWER_COLUMNS if crowded else MOST_COLUMNS
+        if not pingpong and tiler[product.m] * len(product.a) // consumers > ROWS:
+            most = max(COLUMNS, MOST_COLUMNS * ROWS * consumers // (tiler[product.m] * len(product.a)))
+        most = max(COLUMNS, most // len(product.b) // COLUMNS * COLUMNS)
+        most = most // GRANULE * GRANULE or most
+        columns = spec.static.get(product.n, FEW_COLUMNS if few else most)
+        unit = split_of(spec) * (GRANULE if columns > COLUMNS else COLUMNS)
+        tiler[product.n] = min(most // unit * unit or most, -(-columns // unit) * unit)
+        whose = f", of {len(product.b)} products" * (len(product.b) > 1)
+        full = most * len(product.b) == MOST_COLUMNS
+        why = f"as many columns as one wgmma has{whose}" if full else f"as registers hold accumulators{whose}"
+        report.infer(why, "schedule", "tiler", product.n)
+    if product.k not in tiler:
+        lines = 2 if few else 1
+        tiler[product.k] = lines * LINE // product.dtype.bytes
+        why = f"{LINE} bytes, the widest swizzle" + ", twice: rows that are read once" * few
+        report.infer(why, "schedule", "tiler", product.k)
+    ordered = {mode: tiler[mode] for mode in (product.m, product.n, product.k)}
+    return replace(spec, schedule=replace(schedule, tiler=ordered, warps=replace(warps, consumers=consumers)))
+
+
+def _infer_swizzles(spec: Spec, report: Report) -> Spec:
+    """The widest swizzle that the tile of an operand fills."""
+    found, product = dict(spec.schedule.smem), product_of(spec)
+    for tensor, mode in product.sides:
+        own = found.get(tensor.name, _first_of(found, product.stacked, tensor) or SharedMemory())
+        if own.swizzle is None:
+            extent = contiguous_bytes(spec, tensor, mode)
+            fitting = next((width for width in SWIZZLES if extent % width == 0), None)
+            if fitting is None:
+                continue  # lint says why
+            own = replace(own, swizzle=fitting)
+            report.infer(
+                f"the widest of which {extent} bytes are a multiple", "schedule", "smem", tensor.name, "swizzle"
+            )
+        found[tensor.name] = own
+    return replace(spec, schedule=replace(spec.schedule, smem=found))
+
+
+def _first_of(words: Mapping[str, W], stacked: Sequence[Tensor], tensor: Tensor) -> W | None:
+    """What is written of one of the operands that are multiplied as one, to which the tensor belongs."""
+    return next((words[t.name] for t in stacked if tensor in stacked and t.name in words), None)
+
+
+def _infer_registers(spec: Spec, report: Report) -> Spec:
+    consumers = spec.schedule.warps.consumers
+    assert consumers is not None
+    registers = dict(spec.schedule.warps.registers)
+    budgets = REGISTERS.get(consumers, REGISTERS[3])
+    if consumers == 2 and accumulators(spec) > MANY:
+        budgets = MOST_REGISTERS
+    for role, budget in zip(("producer", "consumer"), budgets, strict=True):
+        if role not in registers:
+            registers[role] = budget
+            why = "a thread that only starts loads needs few" if role == "producer" else "what those leave"
+            report.infer(why, "schedule", "warps", "registers", role)
+    ordered = {role: registers[role] for role in ("producer", "consumer")}
+    return replace(spec, schedule=with_value(spec.schedule, ("warps", "registers"), ordered))
+
+
+def _infer_loads(spec: Spec, report: Report) -> Spec:
+    """A load of A or B serves all blocks of the cluster that multiply it."""
+    copies, product = dict(spec.schedule.copies), product_of(spec)
+    for tensor, _ in product.sides:
+        own, blocks = copies.get(tensor.name, Copy()), spec.schedule.cluster.get(lacked(spec, tensor), 1)
+        if own.atom is None:
+            own = replace(own, atom="tma")
+            report.infer("whole tiles, by one thread", "schedule", "copies", tensor.name, "atom")
+        if own.multicast is None:
+            like = _first_of(copies, product.stacked, tensor)
+            own = replace(own, multicast=(like and like.multicast) or ("cluster" if blocks > 1 else "none"))
+            why = f"for {blocks} blocks of the cluster" if blocks > 1 else "no other block of the cluster multiplies it"
+            report.infer(why, "schedule", "copies", tensor.name, "multicast")
+        copies[tensor.name] = own
+    return replace(spec, schedule=replace(spec.schedule, copies=copies))
+
+
+def _infer_stages(spec: Spec, report: Report) -> Spec:
+    schedule, k = spec.schedule, product_of(spec).k
+    if schedule.pipeline.stages is not None:
+        return spec
+    stages, why = STAGES, "loads are under way while a tile is multiplied"
+    if exchanged(spec):
+        stages = MORE_STAGES
+    tiles = -(-spec.static.get(k, MAX_EXTENT) // (tile_of(schedule, k) * split_of(spec)))
+    if tiles < stages and schedule.scheduler.kind == "grid":  # else loads of the next tile follow
+        whose = "a block has" if split_of(spec) > 1 else f"{k} has"
+        stages, why = max(1, tiles), f"{whose} {count(tiles, 'tile')}"
+    while stages > 1 and smem_with(spec, stages, shared_buffers(spec) or BUFFERS[0], BUFFERS[0]) > room_of(spec):
+        stages, why = stages - 1, "as many as fit shared memory"
+    report.infer(why, "schedule", "pipeline", "stages")
+    return replace(spec, schedule=with_value(schedule, ("pipeline", "stages"), stages))
+
+
+def _infer_in_flight(spec: Spec, report: Report) -> Spec:
+    """Products of one tile are under way while the next one is waited for, unless that is what takes the time."""
+    if spec.schedule.mma.in_flight is not None:
+        return spec
+    in_flight, why = 1, "the tensor cores are busy while the next tile is waited for"
+    if spec.schedule.pipeline.stages == 1:
+        in_flight, why = 0, "the only stage is free once it has been multiplied"
+    elif spec.schedule.pipeline.stages == FEW_STAGES:
+        in_flight, why = 0, "of two stages the one that has been multiplied is loaded again at once"
+    report.infer(why, "schedule", "mma", "in_flight")
+    return replace(spec, schedule=with_value(spec.schedule, ("mma", "in_flight"), in_flight))
+
+
+def _infer_predication(spec: Spec, report: Report) -> Spec:
+    """A mode is masked unless its size is whole tiles of a cluster."""
+    product = product_of(spec)
+    predication: dict[str, Predicate] = dict(spec.schedule.predication)
+    for mode, blocks in zip((product.m, product.n), cluster_of(spec), strict=True):
+        tile = tile_of(spec.schedule, mode) * blocks
+        if mode not in predication:
+            predication[mode] = "none" if default_predication(spec, report, mode, tile) else "mask"
+        if predication[mode] == "none":
+            why = f"predication of {mode} is none and the tile of a cluster is {tile}"
+            spec = require_divisible(spec, report, mode, tile, why)
+    ordered = {mode: predication[mode] for mode in (product.m, product.n)}
+    return replace(spec, schedule=replace(spec.schedule, predication=ordered))

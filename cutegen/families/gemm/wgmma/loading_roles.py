@@ -1,0 +1,134 @@
+"""The roles of warps that load: operands of the product, and what epilogues read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from cutegen.families.gemm.wgmma.plan import Side, WarpspecializedPlan
+from cutegen.families.gemm.wgmma.role import PIECE, Role
+from cutegen.parts.barriers import Expect, Wait
+from cutegen.parts.moving import Load, Partition
+from cutegen.parts.statements import Body, Code, Elected, For, If, Let, Note, Region, Statement
+
+
+class Loading(Role):
+    """Of the first warpgroup one warp that loads operands, and those that load for the epilogues."""
+
+    def producer(self) -> Body:
+        plan = self.plan
+        note = "Producer: one warp starts the loads of tile after tile, as stages become free"
+        registers = Code(f"cute.arch.setmaxregister_decrease({plan.producer_registers})")
+        partitions = (self.partition(side, number) for side in plan.sides for number in range(len(side.tensors)))
+        loads = tuple(self.load(side, number) for side in plan.sides for number in range(len(side.tensors)))
+        stage = (
+            Wait("empty", "stage", "1 - phase"),
+            Elected((Expect("full", "stage", "STAGE_BYTES"),)),
+            *loads,
+            *self.advance(),
+        )
+        k_tiles = For("k_tile", "cutlass.range(k_tiles, unroll=1)", stage)
+        body = (
+            *partitions,
+            Note("The next stage, and the phase of its barriers, which changes with each round of all stages"),
+            Let("stage, phase", "cutlass.Int32(0), cutlass.Int32(0)"),
+            self.tiles("producer", (Region("schedule.pipeline", "loads", (k_tiles,)),)),
+        )
+        return (
+            Region("schedule.warps.registers", "registers of the producer", (Note(note), registers)),
+            If("warp_idx == 0", body),
+        )
+
+    def partition(self, side: Side, number: int) -> Statement:
+        """What the loads of one tensor of an operand move, and, with the last one, which blocks they serve."""
+        plan, name, stack = self.plan, side.tensors[number].name, self.stack(side)
+        mode, K = f"BLK_{side.mode.upper()}", f"BLK_{plan.k.upper()}"
+        every = "(None, None, None)" if plan.has_batch(side.tensors[number]) else "(None, None)"
+        beside = Code(f"s{name} = cute.local_tile(", (f"s{stack}", f"({mode}, {K}, STAGES)", f"({number}, 0, 0)"), ")")
+        part = {"rank": "y", "among": "CLUSTER_N"} if side.letter == "A" else {"rank": "x", "among": "CLUSTER_M"}
+        part = part if side.shared_by > 1 else {}
+        names, mask = " and ".join(tensor.name for tensor in side.tensors), multicast_mask(plan, side)
+        served = (Note(f"The blocks of the cluster that multiply the same of {names}"), Let(f"mask_{stack}", mask))
+        body = (
+            Code(f"g{name} = cute.local_tile(", (f"m{name}", f"({mode}, {K})", every), ")"),
+            *[beside] * (len(side.tensors) > 1),
+            Partition(name, f"t{name}s{name}", f"t{name}g{name}", f"g{name}", **part),
+            *(served if mask and number == len(side.tensors) - 1 else ()),
+        )
+        return Region("schedule.tiler", f"tiles of {name}", body)
+
+    def load(self, side: Side, number: int) -> Statement:
+        """The load of one tensor of an operand, to the stage."""
+        plan, tensor = self.plan, side.tensors[number]
+        tile = "m_tile" if side.letter == "A" else "n_tile"
+        matrix = ", l_tile" if plan.has_batch(tensor) else ""
+        name = tensor.name
+        load = Load(
+            tensor=name,
+            source=f"t{name}g{name}[None, {tile}, {self.k_tile}{matrix}]",
+            to=f"t{name}s{name}",
+            cell="stage",
+            barriers="full",
+            index="stage",
+            content=self.loaded,
+            mask=f"mask_{self.stack(side)}" if side.shared_by > 1 else "",
+        )
+        return Region(f"schedule.copies.{name}", f"load of {name}", (load,))
+
+    def loaders(self) -> Body:
+        plan = self.plan
+        if not plan.sources:
+            return ()
+        path = f"schedule.copies.{plan.sources[0].tensor.name}"
+        alone = plan.consumers == 1
+        condition = "warp_idx == 1" if alone else "warp_idx >= 1 and warp_idx <= CONSUMERS"
+        who = "One warp loads" if alone else "A warp for each warpgroup of consumers loads"
+        what = "its epilogues read" if not alone else "the epilogues read"
+        loads = tuple(
+            Load(
+                tensor=stem,
+                source=f"from_g{stem}[None, row, column{', l_tile' if plan.batch else ''}]",
+                to=f"to_s{stem}",
+                cell="slot",
+                barriers="brought",
+                index="slot",
+                content=PIECE,
+            )
+            for stem in self.stems
+        )
+        piece = (
+            Let("slot, turn", "group * SOURCES + step % SOURCES, step // SOURCES"),
+            Let("step", "1", "+"),
+            Wait("used", "slot", "(turn + 1) % 2"),
+            Elected((Expect("brought", "slot", "SOURCE_BYTES"),)),
+            *self.place_of_piece(),
+            *loads,
+        )
+        own = (Code(f"n_tile = {self.own_tile}"),) if self.split else ()
+        body = (
+            Note(f"{who} what {what}, piece by piece"),
+            Let("group", "warp_idx - 1"),
+            *self.pieces_of_sources(),
+            Let("step", "cutlass.Int32(0)"),
+            self.tiles("loaders", (*own, For("piece", "cutlass.range(PIECES, unroll=1)", piece))),
+        )
+        return (Region(path, "loads of what epilogues read", (If(condition, body),)),)
+
+    def pieces_of_sources(self) -> Iterator[Statement]:
+        """What the loads for epilogues move."""
+        every = "(None, None, None)" if self.plan.batch else "(None, None)"
+        for stem, x in zip(self.stems, self.plan.sources, strict=True):
+            seen = f"tma_tensor_{stem}" if x.tensor.writes else f"m{stem}"
+            yield Code(f"g{stem}_pieces = cute.local_tile(", (seen, "(64, COLUMNS)", every), ")")
+            yield Partition(stem, f"to_s{stem}", f"from_g{stem}", f"g{stem}_pieces")
+
+
+def multicast_mask(plan: WarpspecializedPlan, side: Side) -> str:
+    """The blocks of the cluster that one load of an operand serves, as Python; empty where it is this one alone."""
+    if side.shared_by == 1:
+        return ""
+    m, n = plan.cluster
+    # Blocks of a cluster are numbered along m first: those with the same rows are m apart
+    mask = sum(1 << i * m for i in range(n)) if side.letter == "A" else (1 << m) - 1
+    place = "x" if side.letter == "A" else "y * CLUSTER_M"
+    place = f"{place} + share * CLUSTER_M * CLUSTER_N" if plan.split > 1 else place
+    return f"cutlass.Int16({mask}) << ({place})"

@@ -1,0 +1,197 @@
+"""The plan of a gemm whose warps have roles: every number and choice that its templates print."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from cutegen.families.common.pointwise import Operand, PointwisePlan
+from cutegen.families.gemm.wgmma.product import GRANULE, ROWS, peers_of, piece_bytes, sent_bytes
+from cutegen.language.model import Tensor
+
+
+@dataclass(frozen=True)
+class Side:
+    """A or B on its way from global memory to the product; of several products all that are side by side."""
+
+    tensors: tuple[Tensor, ...]
+    letter: str  # A or B: CuTe's name for it
+    mode: str  # M or N, in the spec's own name
+    block: int  # extent of the tile along `mode`, of each tensor
+    k_major: bool
+    swizzle: int  # bytes
+    shared_by: int = 1  # blocks of a cluster that one load serves
+
+    @property
+    def tensor(self) -> Tensor:
+        """The first, which the others are like."""
+        return self.tensors[0]
+
+    @property
+    def extent(self) -> int:
+        """Of the tile in shared memory along `mode`."""
+        return len(self.tensors) * self.block
+
+    @property
+    def majorness(self) -> str:
+        """As CuTe names it."""
+        return "K" if self.k_major else "MN"
+
+
+@dataclass(frozen=True)
+class Passing:
+    """An output on its way from registers through shared memory, from where a tensor map stores it; or a tensor that
+    the epilogue reads, on its way there.
+    """
+
+    tensor: Tensor
+    n_major: bool
+    swizzle: int  # bytes
+
+    @property
+    def matrices(self) -> bool:
+        """Whether stmatrix writes it to shared memory, and ldmatrix reads it: values of 16 bits; others are moved in
+        pairs or alone.
+        """
+        return self.tensor.dtype.bits == 16
+
+
+def is_held(operand: Operand, n: str) -> bool:
+    """Whether a thread loads what the epilogue reads once for all its columns, along n: it is the same along them."""
+    dtype = operand.tensor.dtype
+    whole = dtype.is_float and dtype.bits > 8  # others have registers of their own kind
+    return whole and operand.read and not operand.write and n not in operand.tensor.shape
+
+
+@dataclass(frozen=True, kw_only=True)
+class WarpspecializedPlan(PointwisePlan):
+    """A gemm whose first warpgroup loads and whose others multiply."""
+
+    m: str
+    n: str
+    k: str
+    batch: str | None  # the mode of the batch, of which a tile has one matrix
+    a: Side
+    b: Side
+    consumers: int  # warpgroups that multiply
+    pingpong: bool  # whether these have tiles in turn, not parts of one
+    in_turn: bool  # whether they also store in turn, through the same buffers
+    cluster: tuple[int, int]  # blocks along m and n
+    split: int  # blocks along k
+    passing: tuple[Passing, ...]  # outputs that pass shared memory
+    sources: tuple[Passing, ...]  # what the epilogue reads from there, where a warp of each warpgroup's brings it
+    columns: int  # of the tile that are stored at a time, of those outputs, and read
+    buffers: int  # of each warpgroup for that, or of all that store in turn
+    source_buffers: int  # of each warpgroup for what its epilogue reads
+    shares_buffers: bool  # whether these lie where a warpgroup had what other blocks of a cluster along k sent it
+    blocks: int | None  # that walk all tiles, at most; None: as many as there are tiles
+    dependent: bool  # whether blocks start before the kernel before them in the stream has ended
+    band: int  # tiles of a cluster across the raster that are walked together
+    producer_registers: int  # of a thread
+    consumer_registers: int
+    in_flight: int  # tiles along k whose products are under way when the next one is waited for
+    stage_bytes: int  # that a barrier expects of the loads of one tile
+    empty_sum: bool  # whether there may be no tile along k, so that accumulators are cleared
+    padded: tuple[Tensor, ...]  # which calls bring to a workspace, or from there, where tensor maps do not take them
+    rows_masked: bool  # whether what a thread holds of its rows is loaded under predicates of its own
+    tile_order: tuple[int, int]  # modes of the output: that of the raster, then the other
+
+    @property
+    def exchanged(self) -> bool:
+        """Whether rows of the product are columns of the output."""
+        return self.m != self.spec.output.shape[-2]
+
+    def has_batch(self, tensor: Tensor) -> bool:
+        """Whether a tensor has a matrix for each one of a batch."""
+        return self.batch in tensor.shape
+
+    def batches(self, sizes: Mapping[str, int]) -> int:
+        """Matrices of the output for the size of every mode."""
+        return 1 if self.batch is None else sizes[self.batch]
+
+    @property
+    def products(self) -> int:
+        """Matrix products that are made at once."""
+        return len(self.a.tensors) * len(self.b.tensors)
+
+    @property
+    def groups(self) -> int:
+        """Warpgroups that share the rows of a tile."""
+        return 1 if self.pingpong else self.consumers
+
+    @property
+    def storing(self) -> int:
+        """Warpgroups that have buffers of outputs of their own."""
+        return 1 if self.in_turn else self.consumers
+
+    @property
+    def row_blocks(self) -> int:
+        """Blocks of 64 rows that a warpgroup has of the tile of each product."""
+        return self.tile[self.m] // (ROWS * self.groups)
+
+    @property
+    def cluster_tile(self) -> tuple[int, int]:
+        """Elements along m and n of the tiles of a cluster's blocks together."""
+        return self.tile[self.m] * self.cluster[0], self.tile[self.n] * self.cluster[1]
+
+    @property
+    def cluster_size(self) -> int:
+        return self.cluster[0] * self.cluster[1] * self.split
+
+    @property
+    def meets_late(self) -> bool:
+        """Whether blocks of a cluster need each other for nothing but their sums, once: they meet when these are made,
+        and a block that has got all has no more to do with the others.
+        """
+        return self.split > 1 and self.peers == 1 and self.blocks is None
+
+    @property
+    def sent_bytes(self) -> int:
+        """Bytes that the other blocks of a cluster along k send to one, of each tile."""
+        return (self.split - 1) * self.consumers * sent_bytes(self.spec)
+
+    @property
+    def own_columns(self) -> int:
+        """Columns of the tile that a block stores: all, unless others of its cluster have a part of its sum."""
+        return self.tile[self.n] // self.split
+
+    @property
+    def peers(self) -> int:
+        """Blocks that load into the shared memory of one."""
+        return peers_of(self.spec)
+
+    @property
+    def parts(self) -> int:
+        """Slices of the epilogue in what a warpgroup stores at a time through shared memory."""
+        return self.columns // GRANULE
+
+    @property
+    def pieces(self) -> int:
+        """Pieces that a warpgroup stores of its rows of a tile through shared memory."""
+        return self.row_blocks * (self.own_columns // self.columns) if self.columns else 0
+
+    def held(self, operand: Operand) -> bool:
+        """Whether a thread loads what the epilogue reads once for all its columns: it is the same along them."""
+        return is_held(operand, self.n)
+
+    def passes(self, tensor: Tensor) -> bool:
+        """Whether an output passes shared memory."""
+        return any(x.tensor.name == tensor.name for x in self.passing)
+
+    def comes(self, tensor: Tensor) -> bool:
+        """Whether tensor maps bring to shared memory what the epilogue reads of a tensor."""
+        return any(x.tensor.name == tensor.name for x in self.sources)
+
+    @property
+    def source_bytes(self) -> int:
+        """Bytes that a barrier expects of what the epilogue reads of one piece."""
+        return sum(piece_bytes(self.spec, x.tensor) for x in self.sources)
+
+    def accessed(self, operand: Operand) -> bool:
+        """Whether threads access a tensor itself, value by value, from or to their registers."""
+        loaded = operand.read and not self.held(operand) and not self.comes(operand.tensor)
+        return loaded or (operand.write and not self.passes(operand.tensor))
+
+    @property
+    def sides(self) -> tuple[Side, Side]:
+        return self.a, self.b

@@ -1,0 +1,74 @@
+"""What all roles of a gemm's warps have in common: the walk over tiles, the ring of stages, and printed names."""
+
+from __future__ import annotations
+
+from math import prod
+
+from cutegen.families.gemm.wgmma.block_text import own_columns
+from cutegen.families.gemm.wgmma.names import source_name, stack_name
+from cutegen.families.gemm.wgmma.plan import Side, WarpspecializedPlan
+from cutegen.families.gemm.wgmma.product import WARPGROUP
+from cutegen.parts.statements import Body, Code, For, If, Let
+
+FOLDER = "gemm_wgmma"
+PIECE = "(tile, piece)"  # what a buffer of the epilogue holds
+# Named barriers: 0 is `sync_threads`; from these numbers on each warpgroup has one
+MULTIPLIES, STORES_OWN, STORES = 1, 3, 5
+BOTH = 2 * WARPGROUP  # threads of two warpgroups that take turns
+
+
+class Role:
+    """The statements of a role; of a plan what several of them need to know, as the text that is printed.
+
+    `finders` are the arguments of the function that finds a tile by its number.
+    """
+
+    def __init__(self, plan: WarpspecializedPlan, finders: list[str]) -> None:
+        self.plan, self.finders = plan, finders
+        several = plan.consumers > 1
+        self.clustered, self.split = prod(plan.cluster) > 1, plan.split > 1
+        self.group = "group" if several else "0"
+        self.M, self.own_n = plan.m.upper(), own_columns(plan)
+        self.of_group = "group * BUFFERS + " if plan.storing > 1 else ""
+        self.own_barrier = f"{STORES_OWN} + {self.group}" if several else str(STORES_OWN)
+        self.rotates = bool(plan.passing) and plan.pieces % plan.buffers > 0 and not plan.in_turn
+        self.own_tile = "n_tile * CLUSTER_K + share" if self.split else "n_tile"
+        self.reused = self.split and plan.blocks is not None
+        self.k_tile = "k_first + k_tile" if self.split else "k_tile"
+        self.loaded = f"(tile, {self.k_tile})"  # what a stage holds
+        # A warpgroup has buffers of its own, or both have the same
+        self.stems = tuple(source_name(x.tensor) for x in plan.sources)
+
+    def tiles(self, what: str, body: Body, head: Body = (), notes: Body = ()) -> For:
+        """The loop over the tiles of this block; with warpgroups that take tiles in turn, over those of one."""
+        in_turn = self.plan.pingpong and what != "producer"
+        first, step = ("first + group * clusters", "2 * clusters") if in_turn else ("first", "clusters")
+        over = f"cutlass.range({first}, tiles, {step}, unroll=1)"
+        key = None if what == "loaders" else ("schedule.scheduler", f"tiles of the {what}")
+        return For("tile", over, body, (*notes, *self.coordinates(), *head), key)
+
+    def coordinates(self) -> Body:
+        """Where a tile is."""
+        names = "m_tile, n_tile, l_tile" if self.plan.batch is not None else "m_tile, n_tile"
+        in_cluster = Code("m_tile, n_tile = m_tile * CLUSTER_M + x, n_tile * CLUSTER_N + y")
+        return (Code(f"{names} = tile_coordinate(", tuple(self.finders), ")"), *[in_cluster] * self.clustered)
+
+    def advance(self) -> Body:
+        """To the next stage, and after the last one to the next phase."""
+        return (
+            Let("stage", "1", "+"),
+            If("stage == STAGES", (Let("stage, phase", "cutlass.Int32(0), 1 - phase"),)),
+        )
+
+    def stack(self, side: Side) -> str:
+        return stack_name(self.plan.spec, side.tensors)
+
+    def place_of_piece(self) -> Body:
+        """Where a piece of 64 rows and COLUMNS columns is, in pieces."""
+        columns = f"({self.own_n} // COLUMNS)"
+        row = "row" if self.plan.groups == 1 else "row * CONSUMERS + group"
+        return (
+            Code(f"row, column = piece // {columns}, piece % {columns}"),
+            Code(f"row = m_tile * (BLK_{self.M} // 64) + {row}"),
+            Code(f"column = n_tile * {columns} + column"),
+        )

@@ -1,0 +1,23 @@
+"""What a gemm's warps do as a tree of statements: what is printed of them, and what proofs look at."""
+
+from __future__ import annotations
+
+from cutegen.families.gemm.wgmma.consumer_role import Multiplying
+from cutegen.families.gemm.wgmma.loading_roles import Loading
+from cutegen.families.gemm.wgmma.opening import Opening
+from cutegen.families.gemm.wgmma.plan import WarpspecializedPlan
+from cutegen.parts.barriers import ClusterArrive, ClusterWait
+from cutegen.parts.statements import Blank, Body, If, Note, Region
+
+
+def kernel_body(plan: WarpspecializedPlan, finders: list[str]) -> Body:
+    """What every warp does, from where shared memory is allocated to the end of the kernel.
+
+    `finders` are the arguments of the function that finds a tile by its number.
+    """
+    loading = Loading(plan, finders)
+    warps = If("warp_idx < 4", (*loading.producer(), *loading.loaders()), Multiplying(plan, finders).consumers())
+    late = plan.cluster_size > 1 and not plan.meets_late
+    note = "Others load into this block's shared memory, and arrive at its barriers: it stays until all are done"
+    end = Region("schedule.cluster", "end of a cluster", (Note(note), ClusterArrive(), ClusterWait()))
+    return (*Opening(plan).body(), Blank(), Region("schedule.warps", "what each warp does", (warps,)), *[end] * late)

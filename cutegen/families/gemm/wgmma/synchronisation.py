@@ -1,0 +1,122 @@
+"""What the warps of a gemm do to barriers and shared memory, for given sizes, by the trees that print them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import prod
+
+from cutegen.atoms.targets import WARP
+from cutegen.families.common.ordering import rounds
+from cutegen.families.gemm.wgmma.plan import WarpspecializedPlan
+from cutegen.families.gemm.wgmma.product import WARPGROUP
+from cutegen.families.gemm.wgmma.roles import kernel_body
+from cutegen.families.gemm.wgmma.text import constants_of
+from cutegen.parts.acting import Geometry, Shaped, value_of
+from cutegen.parts.acts import Content, Multiply, Run
+from cutegen.parts.faults import refuse
+from cutegen.parts.statements import Body
+from cutegen.parts.tracing import traced
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Tiles of the output that a cluster takes, and tiles along k of the sum of each; the cluster's number, and that
+    of all clusters.
+    """
+
+    tiles: int
+    k_tiles: int
+    first: int = 0
+    clusters: int = 1
+
+    def __str__(self) -> str:
+        return f"{self.tiles} x {self.k_tiles}"
+
+    @property
+    def all_tiles(self) -> int:
+        """Of all clusters, so that this one has as many as it has."""
+        return self.first + 1 + (self.tiles - 1) * self.clusters if self.tiles else self.first
+
+
+def counts(plan: WarpspecializedPlan) -> Iterator[Counts]:
+    """Sizes over which every ring of stages and buffers goes round three times, and a little more: one tile of many
+    steps, several tiles of more steps than there are stages, many of few, and what has no step. Where blocks share a
+    sum, some have a step more than others, or one where others have none; where they walk tiles, other clusters do so
+    beside them.
+    """
+    assert plan.stages is not None
+    split, stages = plan.split, plan.stages
+    yield Counts(1, split)
+    if split > 1:
+        yield Counts(1, split * stages + 1)
+    if plan.empty_sum:
+        yield Counts(1, 0)
+        if split > 1:
+            yield Counts(1, 1)
+    if plan.blocks is not None:  # else each cluster has one tile
+        pieces = -(-rounds(max(plan.buffers, plan.source_buffers)) // max(1, plan.pieces))
+        takers = 2 if plan.pingpong else 1
+        yield Counts(2, split * (stages + 1))
+        yield Counts(3, split * max(1, stages - 1), first=1, clusters=3)
+        yield Counts(4, split, first=2, clusters=3)
+        yield Counts(max(takers * pieces + 1, rounds(takers)), split)
+        if plan.empty_sum:
+            yield Counts(3, 0)
+    yield Counts(1, split * rounds(stages))
+
+
+def run_of(plan: WarpspecializedPlan, sizes: Counts, tree: Body | None = None, *, whole: bool = False) -> Run:
+    """What all agents of a cluster do: the warp that loads, those that load what epilogues read, those that have no
+    role, and of each warpgroup that multiplies the warp that stores, and the other three together, or all four where
+    warpgroups are `whole`. `tree` is another one than the plan's.
+
+    Raises `Unproved` as `traced` does, and where a step of a sum is not multiplied once.
+    """
+    constants: dict[str, int] = {}
+    for constant in constants_of(plan):
+        constants[constant.name] = value_of(constant.value, constants)
+    # The last tile along k is not whole
+    lead = Shaped((0, max(0, sizes.k_tiles * plan.tile[plan.k] - 1)))
+    given = {
+        **{"first": sizes.first, "clusters": sizes.clusters, "tiles_m": sizes.all_tiles, "tiles_n": 1, "tiles_l": 1},
+        f"m{plan.a.tensor.name}": lead,
+    }
+    geometry = Geometry(*plan.cluster, plan.split)
+    body = kernel_body(plan, []) if tree is None else tree
+    run = traced(body, _agents(plan, whole), geometry, [constants | given] * geometry.size)
+    _all_multiplied(plan, sizes, run)
+    return run
+
+
+def _all_multiplied(plan: WarpspecializedPlan, sizes: Counts, run: Run) -> None:
+    """Of each tile each step along k is multiplied once: by the blocks of a cluster along k together, and by all
+    warpgroups that share a tile.
+    """
+    tiles, steps = range(sizes.first, sizes.all_tiles, sizes.clusters), range(sizes.k_tiles)
+    wanted: dict[Content, int] = {(tile, step): plan.groups for tile in tiles for step in steps}
+    of_place: dict[int, Counter[Content]] = {x: Counter() for x in range(prod(plan.cluster))}
+    for agent, acts in run.acts.items():
+        products = (act for act in acts if isinstance(act, Multiply) and agent.part == 0)
+        of_place[agent.block % len(of_place)].update(product.cells[0][1] for product in products)
+    for found in of_place.values():
+        for step in sorted({*wanted, *found}):
+            if found[step] != wanted.get(step, 0):
+                text = f"of a sum, (tile, step) {step} is multiplied {found[step]} times, not {wanted.get(step, 0)}"
+                refuse("content", text)
+
+
+def _agents(plan: WarpspecializedPlan, whole: bool) -> dict[tuple[str, int, int], tuple[int, ...]]:
+    found = {("producer", 0, 0): tuple(range(WARP))}
+    idle = tuple(range(WARP * (1 + plan.consumers * bool(plan.sources)), WARPGROUP))
+    found |= {("idle", 0, 0): idle} if idle else {}
+    for group in range(plan.consumers):
+        if plan.sources:
+            found["loader", group, 0] = tuple(range(WARP * (group + 1), WARP * (group + 2)))
+        first = WARPGROUP * (group + 1)
+        storing = WARPGROUP if whole else WARP
+        found["consumer", group, 0] = tuple(range(first, first + storing))
+        if not whole:
+            found["consumer", group, 1] = tuple(range(first + storing, first + WARPGROUP))
+    return found

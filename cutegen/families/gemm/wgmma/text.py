@@ -1,0 +1,336 @@
+"""What the module of a gemm whose warps have roles prints. Numbers come from the plan."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from math import prod
+from typing import Any
+
+from cutegen.codegen.formatting import WIDTH, Item
+from cutegen.codegen.parts import Constant, KernelParts, Limit, Padding
+from cutegen.families.gemm.wgmma import allocation
+from cutegen.families.gemm.wgmma.block_text import grid, most_tiles, own_columns, places
+from cutegen.families.gemm.wgmma.epilogue_text import (
+    epilogue_context,
+    has_tile_mma,
+    layout_call,
+    parts_names,
+    passing_text,
+    source_text,
+    type_text,
+)
+from cutegen.families.gemm.wgmma.names import source_name, stack_name
+from cutegen.families.gemm.wgmma.opening import tile_counts
+from cutegen.families.gemm.wgmma.plan import Side, WarpspecializedPlan
+from cutegen.families.gemm.wgmma.product import ALIGN, DEPTH_BYTES
+from cutegen.families.gemm.wgmma.roles import kernel_body
+from cutegen.language.model import Tensor
+from cutegen.parts.declared import Buffer
+
+
+def kernel_parts(plan: WarpspecializedPlan) -> KernelParts:
+    """The parts of a module of one gemm."""
+    parameters, moved = [], (*plan.passing, *plan.sources)
+    for side in plan.sides:
+        parameters += [f"tma_{tensor.name}: cute.CopyAtom" for tensor in side.tensors]
+        parameters += [f"s{stack_name(plan.spec, side.tensors)}_layout: cute.ComposedLayout"]
+    for x in plan.passing:
+        name = x.tensor.name
+        parameters += [f"tma_{name}: cute.CopyAtom", f"tma_tensor_{name}: cute.Tensor"]
+        parameters += [f"s{name}_layout: cute.ComposedLayout"]
+    for x in plan.sources:
+        name = source_name(x.tensor)
+        parameters += [f"tma_{name}: cute.CopyAtom"]
+        parameters += [f"tma_tensor_{name}: cute.Tensor"] * (name != x.tensor.name)
+        parameters += [f"s{name}_layout: cute.ComposedLayout"]
+    parameters += ["tiled_mma: cute.TiledMma", *["tile_mma: cute.TiledMma"] * has_tile_mma(plan)]
+    parameters += ["part_mma: cute.TiledMma"] * bool(plan.passing)
+    parameters += [f"{name}: cutlass.Int32" for name in tile_counts(plan)]
+    parameters += [f"{name}: cute.FastDivmodDivisorV2" for name in _divisors(plan)]
+    return KernelParts(
+        template="gemm.py.j2",
+        constants=constants_of(plan),
+        context=epilogue_context(plan) | _context(plan),
+        parameters=tuple(parameters),
+        launched={f"m{t.name}": f"tma_tensor_{t.name}" for t in _brought(plan)} | _divisors(plan),
+        limits=_limits(plan),
+        padded={t.name: Padding(ALIGN, f"schedule.copies.{t.name}.misaligned") for t in plan.padded},
+        nvgpu=("OperandMajorMode", "cpasync", *["warp"] * any(x.matrices for x in moved), "warpgroup"),
+    )
+
+
+def _brought(plan: WarpspecializedPlan) -> Iterator[Tensor]:
+    """The tensors that the kernel sees as tensor maps do: it accesses them in no other way."""
+    yield from (t for side in plan.sides for t in side.tensors)
+    yield from (x.tensor for x in plan.sources if not x.tensor.writes)
+
+
+def _divisors(plan: WarpspecializedPlan) -> dict[str, str]:
+    """What tiles' numbers are divided by, which the host prepares, and what makes it there: tiles of a band, those
+    across its last one, and those of a matrix.
+
+    Where K is small divisions are many, and a producer that makes its own comes late (2 % of 8192 x 8192 x 1024 on an
+    H200).
+    """
+    along, across = (f"tiles_{letter}" for letter in _letters(plan))
+    divisors = {"by_band": f"cutlass.min(BAND, {across}) * {along}", "by_last": f"cutlass.max({across} % BAND, 1)"}
+    divisors = {"by_band": along} if plan.band == 1 else divisors
+    divisors |= {"by_matrix": "tiles_m * tiles_n"} if plan.batch is not None else {}
+    return {name: f"cute.fast_divmod_create_divisor_v2({text})" for name, text in divisors.items()}
+
+
+def _letters(plan: WarpspecializedPlan) -> tuple[str, str]:
+    """The letters of the modes of the product along which consecutive clusters walk, and across."""
+    along, across = ("m" if plan.spec.output.shape[i] == plan.m else "n" for i in plan.tile_order)
+    return along, across
+
+
+def _limits(plan: WarpspecializedPlan) -> tuple[Limit, ...]:
+    """That 32 bits count the tiles of clusters, and a step of all clusters beyond them.
+
+    Of a batch they count those of one matrix first, so that 64 bits count those of all.
+    """
+    if not _counted(plan):
+        return ()
+    counts = []
+    for mode, letter in ((plan.m, "M"), (plan.n, "N")):
+        extent = _times(f"BLK_{mode.upper()}", f"CLUSTER_{letter}", plan)
+        counts.append(f'-(-sizes["{mode}"] // ({extent}))' if "*" in extent else f'-(-sizes["{mode}"] // {extent})')
+    of_batch = [(*counts, f'sizes["{plan.batch}"]')] if plan.batch is not None else []
+    wanted, holds = 'f"at most {MOST_TILES} tiles"', "tiles <= MOST_TILES"
+    return tuple(Limit("schedule.tiler", factors, wanted, holds) for factors in (tuple(counts), *of_batch))
+
+
+def _counted(plan: WarpspecializedPlan) -> bool:
+    """Whether there may be more tiles than 32 bits count: the sizes are not all fixed."""
+    return not all(mode in plan.spec.static for mode in plan.spec.output.shape)
+
+
+def constants_of(plan: WarpspecializedPlan) -> tuple[Constant, ...]:
+    """The numbers that the module gives names."""
+    blocks, tiler = {mode: f"BLK_{mode.upper()}" for mode in (plan.m, plan.n, plan.k)}, "schedule.tiler"
+    source = f"schedule.copies.{plan.sources[0].tensor.name}" if plan.sources else ""
+    copies, walk, own = f"schedule.copies.{plan.spec.output.name}", "schedule.scheduler", own_columns(plan)
+    return (
+        *(Constant(blocks[m], str(plan.tile[m]), "", f"{tiler}.{m}") for m in (plan.m, plan.n, plan.k)),
+        Constant("STAGES", str(plan.stages), "tiles in shared memory", "schedule.pipeline.stages"),
+        *([Constant("PRODUCTS", str(plan.products), "made at once", "compute")] if plan.products > 1 else []),
+        Constant("CONSUMERS", str(plan.consumers), "warpgroups that multiply", "schedule.warps.consumers"),
+        Constant("THREADS", "128 * (1 + CONSUMERS)", "", "schedule.warps.consumers"),
+        *(
+            (
+                Constant("CLUSTER_M", str(plan.cluster[0]), "blocks of a cluster", "schedule.cluster"),
+                Constant("CLUSTER_N", str(plan.cluster[1]), "", "schedule.cluster"),
+            )
+            if prod(plan.cluster) > 1
+            else ()
+        ),
+        *(
+            (
+                Constant("CLUSTER_K", str(plan.split), "blocks that have a tile together", "schedule.cluster"),
+                Constant(
+                    own, f"{blocks[plan.n]} // CLUSTER_K", "of a tile, that one of them stores", "schedule.cluster"
+                ),
+            )
+            if plan.split > 1
+            else ()
+        ),
+        *([Constant("MOST_TILES", most_tiles(plan), "", tiler)] if _counted(plan) else []),
+        *([Constant("BLOCKS", str(plan.blocks), "at most", f"{walk}.blocks")] if plan.blocks is not None else []),
+        *([Constant("BAND", str(plan.band), "tiles", f"{walk}.swizzle")] if plan.band > 1 else []),
+        Constant("STAGE_BYTES", str(plan.stage_bytes), "that the loads of one tile bring", tiler),
+        *(
+            [Constant("SENT_BYTES", str(plan.sent_bytes), "that the other blocks send", tiler)]
+            if plan.split > 1
+            else ()
+        ),
+        Constant("VALUES", str(plan.pointwise.values), f"{_values(plan)} of a thread{_each(plan)}", tiler),
+        Constant("VECTOR", str(plan.pointwise.vector), f"elements of one access to {plan.spec.output.name}", copies),
+        Constant("SLICE", str(plan.pointwise.slice), "accumulators that the epilogue takes at a time", "schedule.mma"),
+        *(
+            (
+                Constant("COLUMNS", str(plan.columns), "that a warpgroup stores at a time", copies),
+                Constant("PARTS", str(plan.parts), "slices of so many columns", copies),
+                Constant("PIECES", "VALUES // SLICE // PARTS", "of a warpgroup's tile", copies),
+                Constant("BUFFERS", str(plan.buffers), f"of {_storing(plan)} for them", copies),
+            )
+            if plan.passing
+            else ()
+        ),
+        *(
+            (
+                Constant("SOURCES", str(plan.source_buffers), "buffers of each for what it reads then", source),
+                Constant("SOURCE_BYTES", str(plan.source_bytes), "that the loads of one bring", source),
+            )
+            if plan.sources
+            else ()
+        ),
+    )
+
+
+def _context(plan: WarpspecializedPlan) -> dict[str, Any]:
+    blocks = {mode: f"BLK_{mode.upper()}" for mode in (plan.m, plan.n, plan.k)}
+    clustered = prod(plan.cluster) > 1
+    passing, sources = [passing_text(x) for x in plan.passing], [source_text(x) for x in plan.sources]
+    cluster = " * ".join([*["CLUSTER_M", "CLUSTER_N"] * clustered, *["CLUSTER_K"] * (plan.split > 1)])
+    across = f"BLOCKS // ({cluster})" if " " in cluster else f"BLOCKS // {cluster}" if cluster else "BLOCKS"
+    shape = f"{'CLUSTER_M, CLUSTER_N' if clustered else '1, 1'}, {'CLUSTER_K' if plan.split > 1 else '1'}"
+    options = [*[f"cluster=[{shape}]"] * (plan.cluster_size > 1), *["use_pdl=True"] * plan.dependent]
+    tiles, batched = " * ".join(tile_counts(plan)), plan.batch is not None
+    extents = [_times(blocks[plan.m], "CLUSTER_M", plan), _times(blocks[plan.n], "CLUSTER_N", plan), *["1"] * batched]
+    walk = _walk(plan)
+    return walk | {
+        "body": kernel_body(plan, walk["finders"]),
+        "A": stack_name(plan.spec, plan.a.tensors),
+        "B": stack_name(plan.spec, plan.b.tensors),
+        "M": plan.m.upper(),
+        "N": plan.n.upper(),
+        "K": plan.k.upper(),
+        "sides": list(map(partial(_side, plan, blocks), plan.sides, allocation.operands(plan.spec))),
+        "passing": passing,
+        "sources": sources,
+        "mapped": [
+            *(t.name for x in plan.sides for t in x.tensors),
+            *(x.tensor.name for x in plan.passing),
+            *(x["stem"] for x in sources),
+        ],
+        "mmas": list(_mmas(plan, blocks)),
+        "has_tile_mma": has_tile_mma(plan),
+        "numbered_along_x": clustered and plan.blocks is None,
+        "thr_tile": "thr_tile" if has_tile_mma(plan) else "thr_mma",
+        "acc_shape": f"({', '.join(_stacked(x, blocks) for x in plan.sides)})",
+        "parts": _products(plan, blocks),
+        "product_op": _product_op(plan),
+        "depth": DEPTH_BYTES // plan.a.tensor.dtype.bytes,
+        "clustered": clustered,
+        "place_names": places(plan),
+        "count_names": "clusters, _, _" if plan.blocks is None else "_, _, clusters",
+        "own_n": own_columns(plan),
+        "own_sums": f"({'PRODUCTS * ' * (plan.products > 1)}VALUES,)" if plan.split > 1 else "",
+        "takes_more": plan.split > 1 and plan.blocks is not None,
+        "copies": {
+            one.variable: one.copies for one in (*allocation.outputs(plan.spec), *allocation.brought(plan.spec))
+        },
+        "cluster_tile": f"({', '.join(extents)})",
+        "counts": ", ".join(tile_counts(plan)),
+        "clusters": f"cutlass.min({tiles}, {across})" if plan.blocks is not None else tiles,
+        "coordinates_of_tile": "m_tile, n_tile, l_tile" if batched else "m_tile, n_tile",
+        "every_tile": _every(batched),
+        "lasting": f", and one matrix of {plan.batch} after the other" if batched else "",
+        "seen": list(_seen(plan)),
+        "L": plan.batch.upper() if plan.batch else "",
+        "grid": grid(plan),
+        "launch_options": options,
+        "row_first": False,
+        "exchanged": plan.exchanged,
+        "epilogue_width": WIDTH - 8,
+    }
+
+
+def _every(batched: bool) -> str:
+    """The coordinate of all tiles of matrices, of a batch or alone."""
+    return "(None, None, None)" if batched else "(None, None)"
+
+
+def _seen(plan: WarpspecializedPlan) -> Iterator[tuple[str, str]]:
+    """The tensors of a kernel with a batch, with the order in which it sees their modes: that of the batch last."""
+    if plan.batch is None:
+        return
+    for tensor in (t for side in plan.sides for t in side.tensors if plan.has_batch(t)):
+        yield tensor.name, "[1, 2, 0]"
+    for operand in plan.pointwise.operands:  # which have all modes of the output
+        yield operand.tensor.name, "[2, 1, 0]" if plan.exchanged else "[1, 2, 0]"
+
+
+def _product_op(plan: WarpspecializedPlan) -> tuple[str, list[str]]:
+    """The name of CuTe's operation that multiplies operands of these types, and its types of A and B."""
+    a, b = type_text(plan.a.tensor), type_text(plan.b.tensor)
+    return ("MmaF8Op", [a, b]) if plan.a.tensor.dtype.is_f8 else ("MmaF16BF16Op", [a])
+
+
+def _stacked(side: Side, blocks: dict[str, str]) -> str:
+    """The extent of an operand's tile in shared memory along its mode of the output."""
+    return f"PRODUCTS * {blocks[side.mode]}" if len(side.tensors) > 1 else blocks[side.mode]
+
+
+def _mmas(plan: WarpspecializedPlan, blocks: dict[str, str]) -> Iterator[dict[str, str]]:
+    """The tiled products by name: that which is made, and those by which threads find their places."""
+    depth, columns = DEPTH_BYTES // plan.a.tensor.dtype.bytes, plan.b.extent
+    groups = "(1, 1, 1)" if plan.pingpong else "(CONSUMERS, 1, 1)"
+    says = f"A warpgroup multiplies (64, {depth}) by ({depth}, {columns}), from shared memory"
+    yield {"name": "tiled_mma", "columns": _stacked(plan.b, blocks), "groups": f", {groups}", "says": says}
+    if has_tile_mma(plan):
+        says = "The accumulators of one product, as they lie in its tile"
+        if plan.split > 1:
+            says = "The results that a block stores, as they lie in its part of the tile"
+        yield {"name": "tile_mma", "columns": own_columns(plan), "groups": f", {groups}", "says": says}
+    if plan.passing:
+        says = "The accumulators of 16 columns, as they go to shared memory"
+        yield {"name": "part_mma", "columns": "16", "groups": "", "says": says}
+
+
+def _products(plan: WarpspecializedPlan, blocks: dict[str, str]) -> list[dict[str, Item]]:
+    """The accumulators of several products: their variable, and what takes them from all; none of one product."""
+    if plan.products == 1:
+        return []
+    if plan.split > 1:
+        names = enumerate(parts_names(plan).values())
+        return [{"name": name, "of": ("cute.local_tile(", ["own", "(VALUES,)", f"({i},)"], ")")} for i, name in names]
+    tiler, along = f"({blocks[plan.n]} // 2, {plan.row_blocks}, 1)", "0, {}, 0" if plan.exchanged else "{}, 0, 0"
+    return [
+        {"name": name, "of": ("cute.local_tile(", ["acc", tiler, f"({along.format(number)})"], ")")}
+        for number, name in enumerate(parts_names(plan).values())
+    ]
+
+
+def _storing(plan: WarpspecializedPlan) -> str:
+    return "the warpgroup that stores" if plan.in_turn else "each warpgroup"
+
+
+def _values(plan: WarpspecializedPlan) -> str:
+    return "results" if plan.split > 1 else "accumulators"
+
+
+def _each(plan: WarpspecializedPlan) -> str:
+    return " for each product" if plan.products > 1 else ""
+
+
+def _times(block: str, cluster: str, plan: WarpspecializedPlan) -> str:
+    return f"{block} * {cluster}" if prod(plan.cluster) > 1 else block
+
+
+def _walk(plan: WarpspecializedPlan) -> dict[str, Any]:
+    """What is printed of the order of tiles."""
+    first, second = _letters(plan)
+    along, across = (plan.spec.output.shape[i].upper() for i in plan.tile_order)
+    places = {first: "along", second: "band * BAND + across" if plan.band > 1 else "across"}
+    return {
+        "along": along,
+        "across": across,
+        "along_letter": first,
+        "across_letter": second,
+        "finders": ["tile", *("tiles_m", "tiles_n")[: 2 * (plan.band > 1)], *_divisors(plan)],
+        "coordinate": ", ".join((places["m"], places["n"], *["l_tile"] * (plan.batch is not None))),
+    }
+
+
+def _side(plan: WarpspecializedPlan, blocks: dict[str, str], side: Side, stages: Buffer) -> dict[str, Any]:
+    """What is printed of A or B."""
+    atom, is_a = f"{side.majorness}_SW{side.swizzle}", side.letter == "A"
+    box, order = f"({blocks[side.mode]}, {blocks[plan.k]})", (0, 1, 2) if side.k_major else (1, 0, 2)
+    name = stack_name(plan.spec, side.tensors)
+    shares = side.shared_by > 1
+    return {
+        "name": name,
+        "type": type_text(side.tensor),
+        "loads": [{"name": t.name, "path": f"schedule.copies.{t.name}"} for t in side.tensors],
+        "box": box,
+        "shape": f"({_stacked(side, blocks)}, {blocks[plan.k]}, {stages.copies})",
+        "order": str(order),
+        "atom": atom,
+        "stage": layout_call(atom, side.tensor, box, order),
+        "path": f"schedule.smem.{side.tensor.name}.swizzle",
+        "load": f"cpasync.CopyBulkTensorTileG2S{'Multicast' * shares}Op()",
+        "multicast": [f"num_multicast={'CLUSTER_N' if is_a else 'CLUSTER_M'}"] * shares,
+    }

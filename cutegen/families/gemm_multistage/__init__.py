@@ -1,7 +1,0 @@
-"""Gemms whose operands travel through stages of shared memory: the skeleton of CUTLASS's multistage gemm."""
-
-from __future__ import annotations
-
-from cutegen.families.gemm_multistage.family import GemmMultistageFamily
-
-FAMILY = GemmMultistageFamily()

@@ -1,7 +1,0 @@
-"""Multistage gemms on the tensor cores of single warps: cp.async, ldmatrix and mma.sync, from Ampere on."""
-
-from __future__ import annotations
-
-from cutegen.families.gemm_multistage.mma_sync.family import MmaSyncFamily
-
-FAMILY = MmaSyncFamily()
