@@ -66,7 +66,7 @@ def module(name: str) -> Module:
 @cache
 def loops() -> dict[str, Mainloop[Any]]:
     """The statements of the examples' gemms, and of those above, by name."""
-    plans = {name: kernel for name, module in modules_of_specs().items() for kernel in module.plan.kernels}
+    plans = {name: kernel for name, made in modules_of_specs().items() for kernel in made.plan.kernels}
     found = {name: module(name).plan.kernels[0] for name in SPECS} | plans
     return {
         **{name: ColumnMainloop(plan) for name, plan in found.items() if isinstance(plan, GemmPlan)},
