@@ -62,8 +62,13 @@ def codes_of_lint() -> tuple[str, ...]:
 
 
 def read(code: str) -> Page:
-    """The page of one of `codes()`. Raises ValueError for a file that does not have the form of a page."""
-    text = next(file for file in files_of_pages() if file.name == f"{code}.md").read_text(encoding="utf-8")
+    """The page of one of `codes()`. Raises ValueError for a file that does not have the form of a page, and for a code
+    that has several: a family that was added says what is another one's.
+    """
+    found = [file for file in files_of_pages() if file.name == f"{code}.md"]
+    if len(found) > 1:
+        raise ValueError(f"{code} has {len(found)} pages, {', '.join(map(str, found))}: each code has one that says it")
+    text = found[0].read_text(encoding="utf-8")
     title = _TITLE.match(text)
     blocks = {match[2]: match for match in _BLOCK.finditer(text)}
     if title is None or title[1] != code or blocks.keys() != {"bad", "good"}:

@@ -15,12 +15,11 @@ import jsonschema
 import pytest
 import yaml
 from building_kit import StandInCompiler
-from click.testing import CliRunner, Result
 from toy_family import FAMILY
+from verbs_kit import cutegen, data_of, spec_in
 
 from cutegen import registry
 from cutegen.analysis.roofline import blocks_of
-from cutegen.cli import cli
 from cutegen.codegen import generate
 from cutegen.language.diagnostics import SpecError
 from cutegen.language.reader import read_specs
@@ -63,26 +62,6 @@ def root(project: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         if not (project / "specs").exists():
             cutegen("init", "places", "--op", "fill")
         yield project
-
-
-def cutegen(*arguments: object, code: int = 0) -> Result:
-    """A verb that ends with that exit code."""
-    result = CliRunner().invoke(cli, [str(argument) for argument in arguments])
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    assert result.exit_code == code, result.output
-    return result
-
-
-def data_of(*arguments: object, code: int = 0) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(cutegen(*arguments, "--format", "json", code=code).stdout)
-    return found
-
-
-def spec_in(folder: Path, text: str) -> Path:
-    """The text as a spec in a folder of its own."""
-    folder.mkdir(exist_ok=True)
-    (folder / "spec.yaml").write_text(text, encoding="utf-8")
-    return folder / "spec.yaml"
 
 
 def test_it_is_a_family_only_while_it_is_added() -> None:

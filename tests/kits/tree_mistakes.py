@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 
 from cutegen.parts import barriers, copying, moving, opening
+from cutegen.parts.declared import Barriers, Buffer
 from cutegen.parts.statements import Body, For, If, Let, Statement
 
 
@@ -28,6 +29,15 @@ def mistakes(tree: Body) -> Iterator[Mistake]:
         for what, instead in _wrong(statement):
             assert instead != (statement,), "a mistake changes something"
             yield Mistake(type(statement).__name__, what, statement, _with(tree, number, instead))
+
+
+def about(mistake: Mistake) -> tuple[str, str, str]:
+    """The kind of statement, what is wrong with it, and what it is of."""
+    one = mistake.statement
+    names = ("barriers", "buffer", "targets", "number", "but")
+    found = next((getattr(one, name) for name in names if hasattr(one, name)), "")
+    found = found.name if isinstance(found, Barriers) else found.variable if isinstance(found, Buffer) else found
+    return mistake.kind, mistake.what, str(found)
 
 
 def _bodies(statement: Statement) -> Iterator[tuple[str, Body]]:
@@ -167,7 +177,7 @@ def _wrong(one: Statement) -> Iterator[tuple[str, tuple[Statement, ...]]]:
             yield "twice", (one, one)
             yield "of another k", (replace(one, k="k_next"),)
         case For(variable="k_tile", over=over):
-            end = "STAGES - 1" if "STAGES" in over else "k_tiles"
+            end = next(name for name in ("STAGES - 1", "k_tiles", "K_TILES") if name in over)
             for what, step in (("short", "- 1"), ("long", "+ 1")):
                 yield f"a tile {what}", (replace(one, over=over.replace(end, f"{end} {step}")),)
         case If(condition=condition) if condition in _IS_LEFT:

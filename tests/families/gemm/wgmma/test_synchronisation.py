@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from specs_kit import modules_of_specs
 from sweep_kit import sampled
-from tree_mistakes import Mistake, mistakes
+from tree_mistakes import Mistake, about, mistakes
 
 from cutegen.codegen import generate
 from cutegen.families.gemm.wgmma import text
@@ -21,7 +21,6 @@ from cutegen.families.gemm.wgmma.roles import kernel_body
 from cutegen.families.gemm.wgmma.synchronisation import Counts, counts, run_of
 from cutegen.language.edits import with_value
 from cutegen.parts import all_orders
-from cutegen.parts.declared import Barriers, Buffer
 from cutegen.parts.faults import Unproved
 from cutegen.parts.one_order import prove
 from cutegen.parts.statements import Body
@@ -81,14 +80,6 @@ ONE_TILE = {
     ("Overlay", "a copy less", "sC"): "there are more buffers than pieces",
     ("Overlay", "in the place of A", "sC"): "all warps have multiplied A by then",
 }
-
-
-def about(mistake: Mistake) -> tuple[str, str, str]:
-    one = mistake.statement
-    names = ("barriers", "buffer", "targets", "number", "but")
-    found = next((getattr(one, name) for name in names if hasattr(one, name)), "")
-    found = found.name if isinstance(found, Barriers) else found.variable if isinstance(found, Buffer) else found
-    return mistake.kind, mistake.what, str(found)
 
 
 def refused(plan: WarpspecializedPlan, mistake: Mistake) -> bool:
