@@ -99,6 +99,8 @@ def test_the_page_on_families_shows_the_whole_toy() -> None:
     shown = re.findall('^--8<-- "(.+)"$', (DOCS / "families.md").read_text(encoding="utf-8"), re.MULTILINE)
     toy = ROOT / "tests" / "kits" / "toy_family"
     files = {str(file.relative_to(ROOT)) for file in toy.rglob("*") if file.suffix in (".py", ".j2")}
+    of_roles = {f"tests/kits/toy_roles/{name}.py" for name in ("memory", "roles", "order")}  # what is its own
+    files |= of_roles
     assert files - {"tests/kits/toy_family/__init__.py"} == {name for name in shown if not name.endswith(".md")}
     assert all((ROOT / name).is_file() for name in shown)
 
