@@ -100,6 +100,10 @@ class TorchPrinter(Printer):
 
     def defined(self, node: Call) -> Text:
         """The call of torch's own function, so that what a kernel is compared with has not its definition."""
+        if node.function == "hardswish":  # torch's own overflows in f32 from a sixth of the largest number on
+            (argument,) = node.arguments
+            x = self.name(Text(self.tensor(argument, self.print(argument)))).text
+            return Text(f"{x} * torch.nn.functional.hardsigmoid({x})", PRODUCT)
         parts = [self.print(x) for x in node.arguments]
         taken = takes_numbers(node)
         texts = [
@@ -150,8 +154,6 @@ def torch_call(node: Call, texts: Sequence[str], dtype: Dtype) -> str | None:
     name = node.function
     if name in PARTS or (name in _NUMBERS and not takes_numbers(node)):
         return None
-    if name == "hardswish":  # torch's own overflows in f32 from a sixth of the largest number on
-        return f"{texts[0]} * torch.nn.functional.hardsigmoid({texts[0]})"
     return own_call(f"torch.{'nn.functional.' * (name in _FUNCTIONAL)}{name}", texts, dtype)
 
 
