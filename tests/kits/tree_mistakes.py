@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 
@@ -203,6 +204,9 @@ def _wrong(one: Statement) -> Iterator[tuple[str, tuple[Statement, ...]]]:
             yield "at once", (replace(one, condition=condition.removeprefix("k_tile > 0 and ")),)
         case Let(targets="stage, phase", value=value) if "k_tiles" in value:
             yield "as if alone", (replace(one, value="cutlass.Int32(0), cutlass.Int32(0)"),)
+            for most in (1, 2):
+                fewer = re.sub(r"(\([^()]*k_tiles\)|group \* k_tiles) // STAGES", rf"min(\1 // STAGES, {most})", value)
+                yield f"at most {most} rounds", (replace(one, value=fewer),)
         case Let(targets="stage, phase", value="cutlass.Int32(0), cutlass.Int32(0)"):
             yield "in the second phase", (replace(one, value="cutlass.Int32(0), cutlass.Int32(1)"),)
 

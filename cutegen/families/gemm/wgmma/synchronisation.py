@@ -44,7 +44,8 @@ def counts(plan: WarpspecializedPlan) -> Iterator[Counts]:
     """Sizes over which every ring of stages and buffers goes round three times, and a little more: one tile of many
     steps, several tiles of more steps than there are stages, many of few, and what has no step. Where blocks share a
     sum, some have a step more than others, or one where others have none; where they walk tiles, other clusters do so
-    beside them.
+    beside them. A warpgroup that skips another one's tile goes round the stages several times at once: an even number
+    of times, and an odd one.
     """
     assert plan.stages is not None
     split, stages = plan.split, plan.stages
@@ -62,6 +63,9 @@ def counts(plan: WarpspecializedPlan) -> Iterator[Counts]:
         yield Counts(3, split * max(1, stages - 1), first=1, clusters=3)
         yield Counts(4, split, first=2, clusters=3)
         yield Counts(max(takers * pieces + 1, rounds(takers)), split)
+        if plan.pingpong:
+            yield Counts(3, 2 * stages + 1)
+            yield Counts(3, rounds(stages))
         if plan.empty_sum:
             yield Counts(3, 0)
     yield Counts(1, split * rounds(stages))
