@@ -87,7 +87,9 @@ def _in_turn(plan: WarpspecializedPlan, extent: Mapping[str, int]) -> Iterator[C
     yield walked("tiles in turn", why, several, max(2, -(-least // several)))
     several = 2 * taking
     why = "one cluster walks all tiles, each of which uses every stage again"
-    yield walked("long tiles in turn", why, several, max(stages + 1, 2 * stages - 1, -(-least // several)))
+    # A warpgroup that skips a tile goes round the stages twice at once: the phase is another one than after one round
+    steps = 2 * stages if plan.pingpong else max(stages + 1, 2 * stages - 1)
+    yield walked("long tiles in turn", why, several, max(steps, -(-least // several)))
 
 
 def tiles(plan: WarpspecializedPlan, sizes: Mapping[str, int]) -> Tiles:
