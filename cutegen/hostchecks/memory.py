@@ -212,33 +212,50 @@ def _large(host: Host) -> Iterator[Check]:
             continue  # too many tiles, which is another thing to be told
         if (family_of(spec).accepted(spec, dict(sizes)) or sizes) != sizes:
             continue  # nor is a row too long
-        if (views := _untouched(host, out, other, sizes)) is not None:
+        views, apart = (_untouched(host, shared, other, sizes) for shared in ((out, other), ()))
+        if views is not None and apart is not None:
             what = f"overlaps {other.argument}, as one of 2^32 bytes"
-            yield Check(out.argument, what, partial(_taken, host, views, (out.argument, other.argument)))
+            yield Check(out.argument, what, partial(_taken, host, views, apart, (out.argument, other.argument)))
 
 
-def _untouched(host: Host, out: Tensor, other: Tensor, sizes: Mapping[str, int]) -> dict[str, torch.Tensor] | None:
-    """Tensors of which one starts inside of an output, not to be looked into; None without so many addresses."""
-    spec, views, shared = host.spec, {}, (out, other)
-    step = math.lcm(align_unit(out), align_unit(other))
+def _untouched(
+    host: Host, shared: Sequence[Tensor], other: Tensor, sizes: Mapping[str, int]
+) -> dict[str, torch.Tensor] | None:
+    """Tensors, not to be looked into, of which those `shared` are in one buffer, where `other` starts inside of the
+    first; None without so many addresses.
+    """
+    spec, views = host.spec, {}
+    step = math.lcm(*map(align_unit, shared))
     shapes = {t: tuple(sizes[m] for m in t.shape) for t in spec.tensors}
-    strides = {t: strides_for(t, sizes, "compact" if t == out else "padded") for t in spec.tensors}
+    strides = {t: strides_for(t, sizes, "compact" if t in shared[:1] else "padded") for t in spec.tensors}
     room = {t: 1 + sum((n - 1) * s for n, s in zip(shapes[t], strides[t], strict=True)) for t in spec.tensors}
-    buffer = host.executor.untouched(out, (step + max(room[t] for t in shared),), (1,))
+    buffer = host.executor.untouched(shared[0], (step + max(room[t] for t in shared),), (1,)) if shared else None
     for tensor in spec.tensors:
         view = buffer if tensor in shared else host.executor.untouched(tensor, (room[tensor],), (1,))
         if view is None:
             return None
-        views[tensor.name] = view.as_strided(shapes[tensor], strides[tensor], step * (tensor == other))
+        start = step if tensor in shared and tensor == other else 0
+        views[tensor.name] = view.as_strided(shapes[tensor], strides[tensor], start)
     return views
 
 
-def _taken(host: Host, views: Mapping[str, torch.Tensor], names: Sequence[str]) -> str:
-    """What is wrong if a launch is made with these tensors, or refused without a word of the names."""
+def _taken(
+    host: Host, views: Mapping[str, torch.Tensor], apart: Mapping[str, torch.Tensor], names: Sequence[str]
+) -> str:
+    """What is wrong if a launch is made with these tensors, or refused without a word of the names, unless it is for
+    their sizes: then one with tensors of these sizes that lie `apart` is refused, too.
+    """
     try:
         launches = host.executor.launched(host.module, host.spec, host.arguments(views))
     except (ValueError, TypeError) as error:
-        return unnamed(error, names)
+        said = unnamed(error, names)
+        if not said:
+            return ""
+        try:
+            host.executor.launched(host.module, host.spec, host.arguments(apart))
+        except (ValueError, TypeError):
+            return ""
+        return said
     return "was accepted" if any(launches) else ""
 
 
