@@ -11,7 +11,7 @@ import re
 from collections.abc import Collection
 
 _LINK = re.compile(r"(\]\()(\.\./[^)#\s]*)")
-_DIAGNOSTIC = re.compile(r"cutegen/(?:lint|families/\w+)/pages/(CG\d+)\.md")
+_DIAGNOSTIC = re.compile(r"cutegen/(?:lint|families(?:/\w+)+)/pages/(CG\d+)\.md")
 _SPEC = re.compile(r"specs/(\w+)\.yaml")
 FOLDERS = {"cutegen/lint/pages": "lint/index.md", "specs": "gallery/index.md", "CHANGELOG.md": "changes.md"}
 
