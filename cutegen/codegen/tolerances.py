@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from cutegen.codegen.asked import family_of
 from cutegen.codegen.exactness import NARROW, inexact, is_exact
-from cutegen.codegen.formatting import display
+from cutegen.codegen.formatting import display, python_tuple
 from cutegen.dtypes import Dtype
 from cutegen.expressions.functions import TO_WHOLE
-from cutegen.expressions.parsing import Binary, Call, Cast, Expr, Local, MatMul
+from cutegen.expressions.parsing import Binary, Call, Cast, Expr, Literal_, Local, MatMul
 from cutegen.expressions.reducing import without_definitions
+from cutegen.expressions.tree import walk
 from cutegen.language.model import KernelSpec
 from cutegen.planning.plan import Plan
 
@@ -22,6 +24,7 @@ _LEAST = {Dtype.f16: -24, Dtype.f8e4m3: -9, Dtype.f8e5m2: -16}  # the smallest n
 _SUMS = 10  # doublings of a step that sums in another order, and functions of such sums, may differ by
 _FUSED_SUMS = 7  # the same of tensor cores that cut each term of a sum
 _ONE_OF_127 = -6  # a step of a number that is rounded to a whole one of 8 bits
+_LARGE = 1000  # that outputs are filled with, where others are as large as random data
 TIES = 0.01  # of comparisons of rounded values, those that may go either way
 
 
@@ -74,6 +77,9 @@ def tolerances(plan: Plan) -> dict[str, Tolerance]:
         if typed.stored is not None:
             sure = is_exact(typed.stored, exact)
             found[typed.target] = Tolerance() if sure else _stored(way, plan.spec.tensor(typed.target).dtype)
+    for output in plan.spec.outputs:  # of a family whose plan has no statements all is taken for computed
+        computed = _Found(_STEP[output.dtype] + _SUMS if output.dtype.is_float else None, not output.dtype.is_float)
+        found.setdefault(output.name, _stored(computed, output.dtype))
     return found
 
 
@@ -114,6 +120,14 @@ def _product(spec: KernelSpec, dtype: Dtype) -> _Found:
     return _Found(max(steps))
 
 
+def fills(spec: KernelSpec) -> tuple[float, ...]:
+    """The large numbers that a spec writes, without their signs. Outputs may be filled with one where something is
+    masked, and beside that all others are as nothing.
+    """
+    numbers = (node.value for value in spec.compute.values for node in walk(value) if isinstance(node, Literal_))
+    return tuple(dict.fromkeys(float(n) for n in numbers if _LARGE <= abs(n) < math.inf))
+
+
 def tolerance_context(plan: Plan) -> dict[str, object]:
     """What `templates/main.j2` prints of the tolerances."""
     found = tolerances(plan)
@@ -126,5 +140,6 @@ def tolerance_context(plan: Plan) -> dict[str, object]:
         "tolerances": display("TOLERANCES = {", rows, "}", 0),
         "ties": display("TIES = [", ties, "]", 0) if ties else "",
         "share_of_ties": TIES,
+        "fills": python_tuple(list(map(str, fills(plan.spec)))) if fills(plan.spec) else "",
         "compared": compared if len(floats) == 1 else "",
     }

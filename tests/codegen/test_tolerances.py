@@ -93,6 +93,7 @@ SUM, ROUNDED = SPECS["a sum"][0], SPECS["a sum in bf16"][0]
 WHOLE, TRUTH = SPECS["whole numbers of sums"][0], SPECS["truth of sums"][0]
 UNKNOWN = spec("D = 1 / (X - X) + Y / (Y - Y) * 0", "f32")  # infinities and NaN
 INVERSE = spec("D = 1 / (X * 0)", "f32")  # infinities of either sign
+MASKED = spec("D = where(coord(M) > coord(N), -1e30, X * X + 1)", "bf16")
 # A spec, how its right output is changed, and how many elements are then wrong
 RUNS: dict[str, tuple[str, Change, int]] = {
     "nothing is changed": (SUM, lambda d: None, 0),
@@ -103,6 +104,9 @@ RUNS: dict[str, tuple[str, Change, int]] = {
     "one element is NaN": (SUM, set_to(float("nan"), 0, 0), 1),
     "one element is infinite": (SUM, set_to(float("inf"), 0, 0), 1),
     "one element is 0": (SUM, set_to(0.0, 5, 5), 1),
+    "one element is 0 beside a mask's numbers": (MASKED, set_to(0.0, 0, 39), 1),
+    "a mask's number is missing": (MASKED, set_to(0.0, 23, 0), 1),
+    "roundings beside a mask's numbers": (MASKED, few_ulps, 0),
     "a copy is off by a rounding": (SPECS["what is copied"][0], lambda d: d.mul_(1 + 2**-22), 24 * 40),
     "NaN is NaN": (UNKNOWN, lambda d: None, 0),
     "a number where NaN is right": (UNKNOWN, set_to(1.0, 1, 1), 1),
