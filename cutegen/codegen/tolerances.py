@@ -10,7 +10,7 @@ from cutegen.codegen.exactness import NARROW, inexact, is_exact
 from cutegen.codegen.formatting import display, python_tuple
 from cutegen.dtypes import Dtype
 from cutegen.expressions.functions import TO_WHOLE
-from cutegen.expressions.parsing import Binary, Call, Cast, Expr, Literal_, Local, MatMul
+from cutegen.expressions.parsing import Binary, Call, Cast, Expr, Literal_, Local, MatMul, Unary
 from cutegen.expressions.reducing import without_definitions
 from cutegen.expressions.tree import walk
 from cutegen.language.model import KernelSpec
@@ -24,7 +24,8 @@ _LEAST = {Dtype.f16: -24, Dtype.f8e4m3: -9, Dtype.f8e5m2: -16}  # the smallest n
 _SUMS = 10  # doublings of a step that sums in another order, and functions of such sums, may differ by
 _FUSED_SUMS = 7  # the same of tensor cores that cut each term of a sum
 _ONE_OF_127 = -6  # a step of a number that is rounded to a whole one of 8 bits
-_LARGE = 1000  # that outputs are filled with, where others are as large as random data
+_CHOICES = ("where", "maximum", "minimum", "fmax", "fmin", "clamp", "clamp_min", "clamp_max")
+_LARGE = 1000  # where other elements are as large as random data
 TIES = 0.01  # of comparisons of rounded values, those that may go either way
 
 
@@ -120,12 +121,15 @@ def _product(spec: KernelSpec, dtype: Dtype) -> _Found:
     return _Found(max(steps))
 
 
-def fills(spec: KernelSpec) -> tuple[float, ...]:
-    """The large numbers that a spec writes, without their signs. Outputs may be filled with one where something is
-    masked, and beside that all others are as nothing.
+def fills(spec: KernelSpec) -> list[str]:
+    """The large numbers that a spec takes where it chooses, as text without their signs: where something is masked,
+    outputs are filled with one, and beside that all others are as nothing.
     """
-    numbers = (node.value for value in spec.compute.values for node in walk(value) if isinstance(node, Literal_))
-    return tuple(dict.fromkeys(float(n) for n in numbers if _LARGE <= abs(n) < math.inf))
+    choices = (node for value in spec.compute.values for node in walk(value) if isinstance(node, Call))
+    taken = [x for node in choices if node.function in _CHOICES for x in node.arguments]
+    numbers = [x.x if isinstance(x, Unary) else x for x in taken]
+    found = [float(x.value) for x in numbers if isinstance(x, Literal_) and _LARGE <= abs(x.value) < math.inf]
+    return [repr(number).replace("e+", "e") for number in dict.fromkeys(found)]
 
 
 def tolerance_context(plan: Plan) -> dict[str, object]:
@@ -140,6 +144,6 @@ def tolerance_context(plan: Plan) -> dict[str, object]:
         "tolerances": display("TOLERANCES = {", rows, "}", 0),
         "ties": display("TIES = [", ties, "]", 0) if ties else "",
         "share_of_ties": TIES,
-        "fills": python_tuple(list(map(str, fills(plan.spec)))) if fills(plan.spec) else "",
+        "fills": python_tuple(found_fills) if (found_fills := fills(plan.spec)) else "",
         "compared": compared if len(floats) == 1 else "",
     }
