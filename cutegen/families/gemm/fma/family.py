@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from importlib.resources import files
 from typing import TYPE_CHECKING
 
 from cutegen.atoms.gpus import CUDA_F32, CUDA_F64, Arithmetic
 from cutegen.dtypes import Dtype
+from cutegen.families.gemm.staged.family import StagedFamily
 from cutegen.families.gemm.staged.plan import GemmPlan
 from cutegen.families.gemm.staged.schedule import OWN_ATOMS, GemmSchedule, Spec
-from cutegen.family import Family
-from cutegen.ops.gemm import GEMM
 
 if TYPE_CHECKING:
-    from importlib.abc import Traversable
-
     from tensor_layouts import Layout
 
     from cutegen.analysis.access import Access
@@ -31,14 +27,12 @@ if TYPE_CHECKING:
     from cutegen.lint.rule import NoteRule, PerformanceRule, Rule
     from cutegen.planning.report import Report
     from cutegen.tuning.choice import Choice
-    from cutegen.verification.case_request import CaseRequest
 
 
-class FmaFamily(Family[GemmSchedule, GemmPlan]):
+class FmaFamily(StagedFamily[GemmSchedule, GemmPlan]):
     """Gemms whose operands travel through `stages` of shared memory, which a mainloop along k fills and multiplies."""
 
     name = "gemm_fma"
-    op = GEMM
     schedule = GemmSchedule
     atoms = OWN_ATOMS
     starter = """\
@@ -107,17 +101,6 @@ targets: [sm_80, sm_90a]
 
         return narrow_reads(plan, made)
 
-    @property
-    def folder(self) -> Traversable:
-        """That of what all gemms share whose operands travel through stages."""
-        return files("cutegen.families.gemm.staged")
-
-    @property
-    def templates(self) -> Mapping[str, Traversable]:
-        from cutegen.families.common.pointwise_text import templates
-
-        return {**super().templates, "gemm_staged": self.folder / "templates", **templates()}
-
     def kernel_parts(self, plan: GemmPlan) -> KernelParts:
         from cutegen.families.gemm.fma.text import kernel_parts
 
@@ -125,25 +108,6 @@ targets: [sm_80, sm_90a]
 
     def accumulator(self, spec: Spec) -> Dtype | None:
         return spec.schedule.mma.accumulator
-
-    def largest(self, plan: GemmPlan) -> Mapping[str, int]:
-        from cutegen.families.gemm.staged.tile_walk import largest
-
-        return largest(plan)
-
-    def place_of(self, plan: GemmPlan, sizes: Mapping[str, int], start: Mapping[str, int]) -> int | None:
-        from cutegen.families.gemm.staged.pictures import walk_of
-
-        modes = plan.spec.output.shape
-        return walk_of(plan).over(sizes[mode] for mode in modes).block([start[mode] for mode in modes])[0]
-
-    def band(self, plan: GemmPlan) -> tuple[str, int] | None:
-        return (plan.spec.output.shape[plan.tile_order[1]], plan.swizzle) if plan.swizzle > 1 else None
-
-    def more_requests(self, plan: GemmPlan, tiles: Mapping[str, int]) -> Iterator[CaseRequest]:
-        from cutegen.families.gemm.staged.cases import more_requests
-
-        return more_requests(plan, tiles)
 
     def accesses(self, plan: GemmPlan) -> tuple[Access, ...]:
         from cutegen.families.gemm.staged.accesses import accesses_of

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from importlib.resources import files
 from typing import TYPE_CHECKING
 
 from cutegen.atoms.gpus import TENSOR_8, TENSOR_16, TENSOR_32, Arithmetic
@@ -11,14 +10,11 @@ from cutegen.atoms.mma import ADA, ADA_F8, SumOrder
 from cutegen.dtypes import Dtype
 from cutegen.families.gemm.mma_sync.plan import MmaSyncPlan
 from cutegen.families.gemm.mma_sync.schedule import OWN_ATOMS, MmaSyncSchedule, Spec
-from cutegen.family import Family
-from cutegen.ops.gemm import GEMM
+from cutegen.families.gemm.staged.family import StagedFamily
 from cutegen.planning.conversions import multiplies_f8
 from cutegen.planning.sound import MAX_THREADS
 
 if TYPE_CHECKING:
-    from importlib.abc import Traversable
-
     from tensor_layouts import Layout
 
     from cutegen.analysis.access import Access
@@ -33,17 +29,15 @@ if TYPE_CHECKING:
     from cutegen.lint.rule import PerformanceRule, Rule
     from cutegen.planning.report import Report
     from cutegen.tuning.choice import Choice
-    from cutegen.verification.case_request import CaseRequest
 
 HOPPER = "sm_90a"
 TF32_BITS = 11  # of the fraction, with the leading one
 
 
-class MmaSyncFamily(Family[MmaSyncSchedule, MmaSyncPlan]):
+class MmaSyncFamily(StagedFamily[MmaSyncSchedule, MmaSyncPlan]):
     """Multistage gemms whose warps multiply on tensor cores (mma.sync), from Ampere on."""
 
     name = "gemm_mma_sync"
-    op = GEMM
     schedule = MmaSyncSchedule
     atoms = OWN_ATOMS
     starter = """\
@@ -107,18 +101,6 @@ targets: [sm_80, sm_90a]
         if atoms is not None:
             yield ("schedule", "mma", "atom_layout"), atoms, MAX_THREADS
 
-    @property
-    def folder(self) -> Traversable:
-        """That of what all gemms share whose operands travel through stages."""
-        return files("cutegen.families.gemm.staged")
-
-    @property
-    def templates(self) -> Mapping[str, Traversable]:
-        """Those of the gemm on the CUDA cores, of which this one replaces parts."""
-        from cutegen.families.common.pointwise_text import templates
-
-        return {**super().templates, "gemm_staged": self.folder / "templates", **templates()}
-
     def kernel_parts(self, plan: MmaSyncPlan) -> KernelParts:
         from cutegen.families.gemm.mma_sync.text import kernel_parts
 
@@ -137,11 +119,6 @@ targets: [sm_80, sm_90a]
         if not multiplies_f8(spec) or ADA not in spec.targets:
             return ()
         return (SumOrder(ADA_F8, ends_whole=spec.schedule.predication.get(product_of(spec).k) != "none"),)
-
-    def largest(self, plan: MmaSyncPlan) -> Mapping[str, int]:
-        from cutegen.families.gemm.staged.tile_walk import largest
-
-        return largest(plan)
 
     def claims(self, plan: MmaSyncPlan) -> Iterator[Claim]:
         from cutegen.families.gemm.mma_sync.claims import claims
@@ -162,20 +139,6 @@ targets: [sm_80, sm_90a]
         from cutegen.families.gemm.mma_sync.pictures import figures
 
         return figures(plan)
-
-    def place_of(self, plan: MmaSyncPlan, sizes: Mapping[str, int], start: Mapping[str, int]) -> int | None:
-        from cutegen.families.gemm.staged.pictures import walk_of
-
-        modes = plan.spec.output.shape
-        return walk_of(plan).over(sizes[mode] for mode in modes).block([start[mode] for mode in modes])[0]
-
-    def band(self, plan: MmaSyncPlan) -> tuple[str, int] | None:
-        return (plan.spec.output.shape[plan.tile_order[1]], plan.swizzle) if plan.swizzle > 1 else None
-
-    def more_requests(self, plan: MmaSyncPlan, tiles: Mapping[str, int]) -> Iterator[CaseRequest]:
-        from cutegen.families.gemm.staged.cases import more_requests
-
-        return more_requests(plan, tiles)
 
     def arithmetic(self, spec: Spec) -> Arithmetic:
         if multiplies_f8(spec) and HOPPER not in spec.targets:
