@@ -56,4 +56,5 @@ def _sparse(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     size = prod(shape) * dtype.itemsize
     if size < _LARGE or sys.platform == "win32":
         return np.zeros(shape, dtype)
-    return np.ndarray(shape, dtype, mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
+    made: Array = np.ndarray(shape, dtype, mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
+    return made

@@ -67,7 +67,8 @@ def _slow_f32(a: Array, b: Array, c: Array, s: Array, r: Array, doubled: Array) 
     a, b, c = (np.broadcast_to(x, shape).reshape(-1)[where].astype(np.float64) for x in (a, b, c))
     fixed = np.array(r).reshape(-1)
     fixed[where] = narrow_f32(to_odd(*two_sum(a * b, c)))
-    return fixed.reshape(shape)
+    found: Array = fixed.reshape(shape)
+    return found
 
 
 def fma_f64(a: Array, b: Array, c: Array, mode: str = "rn") -> Array:

@@ -26,7 +26,8 @@ class Marks:
     def read(self, tensor: BoundTensor, offset: int) -> Bools:
         """The marks of a tensor's elements, shape (*shape, itemsize); it starts `offset` bytes into the storage."""
         if self.whole is not None:
-            return elements_of(self.whole[offset:][: tensor.span], tensor).copy()
+            marked: Bools = elements_of(self.whole[offset:][: tensor.span], tensor).copy()
+            return marked
         return np.asarray(np.isin(byte_offsets(tensor, offset), self._others) != self._first)
 
     def write(self, tensor: BoundTensor, offset: int, marks: Bools | bool) -> None:

@@ -151,13 +151,15 @@ def _build_f64(reader: InstructionReader) -> PureOp:
         bits = np.asarray(a).view(np.uint64)
         if not ftz:
             value = exactly(np.asarray(a))
-            return np.where(np.isnan(value), np.uint64(0x7FF8000000000000), value.view(np.uint64)).view(np.float64)
+            inverse: Array = np.where(np.isnan(value), np.uint64(0x7FF8000000000000), value.view(np.uint64)).view(np.float64)
+            return inverse
         cut = np.where((bits & exponent) == 0, bits & sign, bits & upper)
         value = exactly(cut.view(np.float64))
         # To the nearest number of 20 fraction bits; that may carry into the exponent, which is right.
         result = (np.asarray(value).view(np.uint64) + np.uint64(0x80000000)) & upper
         result = np.where((result & exponent) == 0, result & sign, result)
-        return np.where(np.isnan(np.asarray(a)) | np.isnan(value), quiet, result).view(np.float64)
+        found: Array = np.where(np.isnan(np.asarray(a)) | np.isnan(value), quiet, result).view(np.float64)
+        return found
 
     kind = TYPES["f64"]
     return reader.operation(invert, [kind], [kind], approximate=True)

@@ -231,7 +231,8 @@ def _build_pair(reader: InstructionReader, result: Type, source: Type) -> PureOp
     def convert_pair(a: Array, b: Array) -> Array:
         upper = np.asarray(narrow(a)).view(np.uint16).astype(np.uint32)
         lower = np.asarray(narrow(b)).view(np.uint16).astype(np.uint32)
-        return (upper << np.uint32(16)) | lower
+        both: Array = (upper << np.uint32(16)) | lower
+        return both
 
     return reader.operation(convert_pair, [result], [source, source])
 

@@ -39,7 +39,8 @@ def registers_by_warp(lanes: Lanes, slots: Sequence[int]) -> Array:
     held = np.zeros((len(slots), warps * WARP, blocks), np.uint32)
     for one, slot in zip(held, slots, strict=True):
         one[:threads] = lanes.get(slot)
-    return held.reshape(-1, warps, WARP, blocks).swapaxes(2, 3).reshape(-1, warps * blocks, WARP)
+    found: Array = held.reshape(-1, warps, WARP, blocks).swapaxes(2, 3).reshape(-1, warps * blocks, WARP)
+    return found
 
 
 def by_thread(lanes: Lanes, value: Array) -> Array:

@@ -18,7 +18,8 @@ SINGLE_BITS = 24
 def widened(raw: Array, kind: str) -> Array:
     """The bits of elements as float64."""
     if kind == "tf32":
-        return (raw & np.uint32(0xFFFFE000)).view(np.float32).astype(np.float64)
+        kept: Array = (raw & np.uint32(0xFFFFE000)).view(np.float32).astype(np.float64)
+        return kept
     if kind == "bf16":
         return widen_bf16(raw).astype(np.float64)
     if kind in F8_FORMATS:

@@ -103,7 +103,8 @@ def places_of(
 def widened(raw: Array, kind: str) -> Array:
     """The bits of elements as float64; `kind` is their type, of bf16, f16 and tf32."""
     if kind == "tf32":
-        return (raw & np.uint32(0xFFFFE000)).view(np.float32).astype(np.float64)
+        kept: Array = (raw & np.uint32(0xFFFFE000)).view(np.float32).astype(np.float64)
+        return kept
     if kind == "bf16":
         return widen_bf16(raw).astype(np.float64)
     return raw.view(np.float16).astype(np.float64)
