@@ -25,7 +25,6 @@ FILES = {
     for file in sorted(PACKAGE.rglob("*.py"))
 }
 OPENER = "cutegen"  # the one module that opens the families
-SHARED = {"cutegen.families.gemm", "cutegen.families.gemm.batches", "cutegen.families.common.raster"}  # by all products
 LONGEST_FILE, LARGEST_ROOM = 400, 4000
 
 
@@ -67,13 +66,15 @@ def loaded(module: str) -> Iterator[str]:
 
 
 def family_of(module: str) -> str:
-    """The folder of `families` that a module stands in, in that of `gemm` the folder there; empty for the list and for
-    what is no family.
+    """The folder of `families` that a module stands in, in that of `gemm` the folder there, beside which are files that
+    all products share; empty for the list and for what is no family.
     """
     parts = module.split(".")
     if parts[:2] != ["cutegen", "families"] or len(parts) < 3:
         return ""
-    return ".".join(parts[2 : 4 if parts[2] == "gemm" and module not in SHARED else 3])
+    file = FILES.get(".".join(parts[:4]))
+    inner = parts[2] == "gemm" and len(parts) > 3 and file is not None and file.name == "__init__.py"
+    return ".".join(parts[2 : 4 if inner else 3])
 
 
 def above(module: str) -> tuple[str, ...]:

@@ -151,7 +151,9 @@ def _build_f64(reader: InstructionReader) -> PureOp:
         bits = np.asarray(a).view(np.uint64)
         if not ftz:
             value = exactly(np.asarray(a))
-            inverse: Array = np.where(np.isnan(value), np.uint64(0x7FF8000000000000), value.view(np.uint64)).view(np.float64)
+            inverse: Array = np.where(np.isnan(value), np.uint64(0x7FF8000000000000), value.view(np.uint64)).view(
+                np.float64
+            )
             return inverse
         cut = np.where((bits & exponent) == 0, bits & sign, bits & upper)
         value = exactly(cut.view(np.float64))

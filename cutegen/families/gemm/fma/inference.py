@@ -7,25 +7,19 @@ from dataclasses import replace
 from math import prod
 
 from cutegen.atoms.targets import TARGETS
-from cutegen.families.common.planning import default_predication, require_divisible, resolve_tensors
+from cutegen.families.common.planning import resolve_tensors
 from cutegen.families.gemm.fma import threads
 from cutegen.families.gemm.fma.threads import SHALLOW, SIDE, infer_columns, infer_mma
 from cutegen.families.gemm.fma.tiler import infer_tiler
 from cutegen.families.gemm.fma.workspace import infer_workspaces
+from cutegen.families.gemm.inferring import filled, infer_walk
 from cutegen.families.gemm.staged import copies, shared_memory
 from cutegen.families.gemm.staged.copies import infer_copies
-from cutegen.families.gemm.staged.product import (
-    LEAST_STAGES,
-    STAGES,
-    epilogue_vector,
-    is_finished,
-    is_sound,
-    operand_vector,
-    product_of,
-    tile_of,
-)
-from cutegen.families.gemm.staged.schedule import GemmSchedule, Predicate, Spec
+from cutegen.families.gemm.staged.guards import infer_predication
+from cutegen.families.gemm.staged.product import LEAST_STAGES, STAGES, is_finished, is_sound, product_of
+from cutegen.families.gemm.staged.schedule import GemmSchedule, Spec
 from cutegen.families.gemm.staged.shared_memory import infer_padding, smem_bytes
+from cutegen.families.gemm.words import tile_of
 from cutegen.language.edits import with_value
 from cutegen.planning.report import Report
 
@@ -53,7 +47,7 @@ def resolve(spec: Spec, report: Report) -> Spec:
     spec = replace(spec, schedule=_infer_store(spec, schedule, report))
     if not is_finished(spec):
         return spec
-    spec = _infer_predication(spec, report)
+    spec = infer_predication(spec, report)
     return replace(spec, schedule=infer_workspaces(spec, report))  # k's promised divisor is known by now
 
 
@@ -65,14 +59,7 @@ def _infer_scheduler(spec: Spec, schedule: GemmSchedule, report: Report) -> Gemm
     element) operations a byte. That is 64 for the inferred tile in f32, above what the GPUs of most targets are
     balanced for (`atoms.gpus`); with fewer rows more blocks share.
     """
-    scheduler, m = schedule.scheduler, product_of(spec).m
-    if scheduler.raster is None:
-        scheduler = replace(scheduler, raster=m)
-        report.infer("as CUTLASS numbers blocks", "schedule", "scheduler", "raster")
-    if scheduler.swizzle is None:
-        scheduler = replace(scheduler, swizzle=1)
-        report.infer("a plain raster: DRAM keeps up with the CUDA cores", "schedule", "scheduler", "swizzle")
-    return replace(schedule, scheduler=scheduler)
+    return infer_walk(schedule, report, product_of(spec).m, 1, "a plain raster: DRAM keeps up with the CUDA cores")
 
 
 def _infer_stages(spec: Spec, schedule: GemmSchedule, report: Report) -> GemmSchedule:
@@ -91,8 +78,7 @@ def _infer_stages(spec: Spec, schedule: GemmSchedule, report: Report) -> GemmSch
         stages, why = LEAST_STAGES, "a tile takes longer to multiply than the next one to arrive"
     elif not _fit(spec, schedule, STAGES):
         stages, why = LEAST_STAGES, f"{STAGES} do not fit the shared memory of every target"
-    report.infer(why, "schedule", "pipeline", "stages")
-    return with_value(schedule, ("pipeline", "stages"), stages)
+    return filled(schedule, report, ("pipeline", "stages"), stages, why)
 
 
 def _fit(spec: Spec, schedule: GemmSchedule, stages: int) -> bool:
@@ -115,31 +101,4 @@ def _infer_store(spec: Spec, schedule: GemmSchedule, report: Report) -> GemmSche
     store, why = depth - 1, "as late as the barrier lets it"
     if depth <= SHALLOW:
         store, why = max(0, depth - 3), "ahead of the barrier, so that reads behind it need not queue"
-    report.infer(why, "schedule", "pipeline", "store")
-    return with_value(schedule, ("pipeline", "store"), store)
-
-
-def _infer_predication(spec: Spec, report: Report) -> Spec:
-    schedule, (a, b, m, n, k) = spec.schedule, product_of(spec)
-    predication: dict[str, Predicate] = dict(schedule.predication)
-    for tensor in (a, b):
-        if tensor.name in schedule.workspace:
-            continue  # whose rows are padded
-        vector = operand_vector(schedule.copies[tensor.name], tensor)
-        assert tensor.major is not None
-        why = f"accesses of {vector} elements of {tensor.name} along {tensor.major}"
-        spec = require_divisible(spec, report, tensor.major, vector, why)
-    vector, major = epilogue_vector(spec), spec.output.major
-    assert major is not None
-    why = f"accesses of {vector} elements of {spec.output.name} along {major}"
-    spec = require_divisible(spec, report, major, vector, why)
-    for mode in (m, n, k):
-        tile = tile_of(schedule, mode)
-        if mode not in predication:
-            masked: Predicate = "residue_first" if mode == k else "mask"
-            predication[mode] = "none" if default_predication(spec, report, mode, tile) else masked
-        if predication[mode] == "none":
-            why = f"predication of {mode} is none and its tile is {tile}"
-            spec = require_divisible(spec, report, mode, tile, why)
-    ordered = {mode: predication[mode] for mode in (m, n, k)}
-    return replace(spec, schedule=replace(schedule, predication=ordered))
+    return filled(schedule, report, ("pipeline", "store"), store, why)

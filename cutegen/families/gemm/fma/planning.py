@@ -10,19 +10,17 @@ from tensor_layouts import Layout, compose, size
 from cutegen import layouts
 from cutegen.atoms.targets import MAX_VECTOR_BITS
 from cutegen.dtypes import Dtype
-from cutegen.expressions.annotating import annotate
 from cutegen.expressions.parsing import Binary, Cast, Expr, Literal_, Local, MatMul, Name, Typed, Unary, walk
-from cutegen.families.common.planning import may_branch, names_read, operand
+from cutegen.families.common.planning import may_branch
 from cutegen.families.common.pointwise import Pointwise
 from cutegen.families.gemm.fma.workspace import plan_workspaces
 from cutegen.families.gemm.staged import product as gemm
 from cutegen.families.gemm.staged.plan import GemmOperand, GemmPlan
+from cutegen.families.gemm.staged.planning import epilogue, operand_fields, planned, slices_of, statements_of
 from cutegen.families.gemm.staged.schedule import GemmSchedule, Spec
 from cutegen.families.gemm.staged.shared_memory import column_stride, smem_bytes, smem_elements
-from cutegen.families.gemm.staged.tile_walk import is_plane, largest_across, most_tiles, tile_of_batch, tile_order
+from cutegen.families.gemm.words import tile_of, vector_of
 from cutegen.language.model import Tensor
-from cutegen.layouts import make_layout_tv
-from cutegen.planning.batches import batch_of
 
 SLICE = 4  # values of an epilogue's slice, at least
 
@@ -30,31 +28,17 @@ SLICE = 4  # values of an epilogue's slice, at least
 def plan(spec: Spec) -> GemmPlan:
     """The plan of a resolved spec that passed its checks."""
     schedule, (a, b, m, n, k) = spec.schedule, gemm.product_of(spec)
-    assert (
-        schedule.pipeline.stages is not None and schedule.mma.thread_layout is not None and schedule.tiler is not None
-    )
-    swizzle = schedule.scheduler.swizzle
-    assert swizzle is not None
-    masked = {mode for mode in (m, n) if schedule.predication[mode] == "mask"}
-    types = {t.name: t.dtype for t in spec.tensors} | {s.name: s.dtype for s in spec.scalars}
-    statements = annotate(spec.compute, types, schedule.mma.accumulator)
+    assert schedule.mma.thread_layout is not None and schedule.mma.accumulator is not None
+    statements = statements_of(spec, schedule.mma.accumulator)
     fragment_m, fragment_n = (gemm.fragment(schedule, mode, side)[0] for side, mode in enumerate((m, n)))
     return GemmPlan(
-        spec=spec,
+        **planned(spec),
         threads=gemm.threads_of(schedule),
-        tile=tile_of_batch(spec, schedule.tiler),
         statements=statements,
-        pointwise=_epilogue(spec, statements, tuple(mode for mode in (m, n) if mode in masked)),
-        m=m,
-        n=n,
-        k=k,
-        batch=batch_of(spec.output),
-        a=_operand(spec, a, "A", m, m in masked),
-        b=_operand(spec, b, "B", n, n in masked),
-        stages=schedule.pipeline.stages,
-        store=schedule.tiler[k] - 1 if schedule.pipeline.store is None else schedule.pipeline.store,
-        k_tiles=-(-spec.static[k] // schedule.tiler[k]) if k in spec.static else None,
-        residue=schedule.predication[k] == "residue_first",
+        pointwise=_epilogue(spec, statements),
+        a=_operand(spec, a, "A", m),
+        b=_operand(spec, b, "B", n),
+        store=tile_of(schedule, k) - 1 if schedule.pipeline.store is None else schedule.pipeline.store,
         thread_layout=schedule.mma.thread_layout,
         permutation_m=_permutation(schedule, m, 0),
         permutation_n=_permutation(schedule, n, 1),
@@ -62,10 +46,6 @@ def plan(spec: Spec) -> GemmPlan:
         fragment_n=_profile(fragment_n),
         smem_fragment_m=_smem_profile(schedule, a, m, 0),
         smem_fragment_n=_smem_profile(schedule, b, n, 1),
-        tile_order=tile_order(spec),
-        swizzle=swizzle,
-        largest=largest_across(spec) if is_plane(spec) else None,
-        most_tiles=None if is_plane(spec) else most_tiles(spec),
         row_first=spec.output.major == n,
         smem_bytes=smem_bytes(spec)[1],
     )
@@ -90,7 +70,7 @@ def _smem_profile(schedule: GemmSchedule, tensor: Tensor, mode: str, side: int) 
     reach = int(size(permutation))
     parts = (
         compose(permutation, Layout(reach // threads, threads)),
-        Layout(gemm.tile_of(schedule, mode) // reach, reach),
+        Layout(tile_of(schedule, mode) // reach, reach),
     )
     shapes = [compose(column, part).shape for part in parts if int(size(part)) > 1]
     return layouts.show(shapes[0] if len(shapes) == 1 else tuple(shapes)) if shapes else "1"
@@ -115,33 +95,19 @@ def _permutation(schedule: GemmSchedule, mode: str, side: int) -> Layout | None:
     return permutation
 
 
-def _operand(spec: Spec, tensor: Tensor, letter: str, mode: str, masked: bool) -> GemmOperand:
+def _operand(spec: Spec, tensor: Tensor, letter: str, mode: str) -> GemmOperand:
     schedule, k = spec.schedule, gemm.product_of(spec).k
     copy = schedule.copies[tensor.name]
-    assert copy.atom and copy.thread_layout is not None and copy.value_layout is not None
-    vector = gemm.operand_vector(copy, tensor)
-    tiler, _ = make_layout_tv(copy.thread_layout, copy.value_layout)
-    block, depth = gemm.tile_of(schedule, mode), gemm.tile_of(schedule, k)
-    values = int(size(copy.value_layout))
+    assert copy.thread_layout is not None and copy.value_layout is not None
     whole = gemm.FRAGMENT_BYTES // tensor.dtype.bytes
     return GemmOperand(
-        tensor=tensor,
-        letter=letter,
-        mode=mode,
-        block=block,
-        atom=copy.atom,
-        vector=vector,
+        **operand_fields(spec, tensor, letter, mode, copy.thread_layout, copy.value_layout),
         smem_vector=_smem_vector(spec, tensor, mode),
-        thread_layout=copy.thread_layout,
-        value_layout=copy.value_layout,
-        copies=(values // vector, block // tiler[0], depth // tiler[1]),
         smem_stride=column_stride(schedule, tensor, mode),
         smem_whole=whole if smem_elements(schedule, tensor, mode, k) % whole else None,
         smem_layout=gemm.column_of(schedule, tensor.name),
         smem_runs=_runs_in_column(schedule, tensor, mode, int(letter == "B")),
-        masked=masked,
         convert=tensor.dtype is not schedule.mma.accumulator,
-        zero_fill=copy.atom == "universal" and (masked or schedule.predication[k] == "residue_first"),
         workspace=plan_workspaces(spec).get(tensor.name),
     )
 
@@ -153,7 +119,7 @@ def _smem_vector(spec: Spec, tensor: Tensor, mode: str) -> int:
     """
     schedule, copy = spec.schedule, spec.schedule.copies[tensor.name]
     if copy.atom == "cp_async":
-        return gemm.operand_vector(copy, tensor)
+        return vector_of(copy, tensor)
     if tensor.major != mode:
         return 1  # neighbours in registers are neighbours along k
     column = column_stride(schedule, tensor, mode) * tensor.dtype.bytes
@@ -166,21 +132,10 @@ def _smem_vector(spec: Spec, tensor: Tensor, mode: str) -> int:
     return vector
 
 
-def _epilogue(spec: Spec, statements: Sequence[Typed], masked: tuple[str, ...]) -> Pointwise:
-    vector = gemm.epilogue_vector(spec)
-    read = names_read(statements)
-    return Pointwise(
-        operands=tuple(
-            operand(spec, t, vector, t.name in read) for t in spec.tensors if t.name in read or t in spec.outputs
-        ),
-        values=gemm.thread_values(spec),
-        vector=vector,
-        masked=masked,
-        clear=bool(masked) and (may_branch(statements) or _meets_values(spec, statements)),
-        reshape=True,
-        slice=_slice(spec, vector),
-        times_one=_stored_as_they_are(spec) and vector > 1,
-    )
+def _epilogue(spec: Spec, statements: Sequence[Typed]) -> Pointwise:
+    vector = vector_of(spec.schedule.copies[spec.output.name], spec.output)
+    clear, as_they_are = may_branch(statements) or _meets_values(spec, statements), _stored_as_they_are(spec)
+    return epilogue(spec, statements, gemm.thread_values(spec), _slice(spec, vector), clear, as_they_are and vector > 1)
 
 
 def _meets_values(spec: Spec, statements: Sequence[Typed]) -> bool:
@@ -244,12 +199,9 @@ def _slice(spec: Spec, vector: int) -> int:
     """How many accumulators the epilogue takes at a time: the fewest that are whole accesses and at least `SLICE`.
 
     The registers that a slice needs come on top of the accumulators that are still to be stored. Loads of one slice
-    travel together, but no load moves ahead of an earlier slice's stores: four to a slice make up for that. And CuTe
-    divides a layout only by what a part of one of its modes, with all of those before it, makes up.
+    travel together, but no load moves ahead of an earlier slice's stores: four to a slice make up for that.
     """
     m, n = gemm.product_of(spec).sides
     sides = [gemm.fragment(spec.schedule, mode, side)[0] for side, mode in enumerate((m, n))]
     extents = [extent for side in (sides if spec.output.major == m else sides[::-1]) for extent in side]
-    before = [prod(extents[:i]) for i in range(len(extents))]
-    parts = {b * d for b, extent in zip(before, extents, strict=True) for d in range(1, extent + 1) if extent % d == 0}
-    return next(n for n in sorted(parts) if n % vector == 0 and (n >= SLICE or n == prod(extents)))
+    return next(n for n in slices_of(extents, vector) if n >= SLICE or n == prod(extents))

@@ -10,8 +10,9 @@ from tensor_layouts import Layout
 from cutegen import layouts
 from cutegen.atoms.targets import BANK_BYTES, BANKS, MAX_VECTOR_BITS, WARP
 from cutegen.dtypes import Dtype
-from cutegen.families.gemm.staged.product import FRAGMENT_BYTES, column_of, product_of, tile_of
+from cutegen.families.gemm.staged.product import FRAGMENT_BYTES, column_of, product_of
 from cutegen.families.gemm.staged.schedule import Copy, GemmSchedule, Mma, Spec
+from cutegen.families.gemm.words import tile_of
 from cutegen.language.edits import with_value
 from cutegen.language.model import Tensor
 from cutegen.planning.promises import aligned_elements, known_divisor, whole_accesses

@@ -9,8 +9,9 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 from cutegen import layouts
-from cutegen.families.gemm.staged.product import product_of, tile_of
+from cutegen.families.gemm.staged.product import product_of
 from cutegen.families.gemm.staged.schedule import Spec
+from cutegen.families.gemm.words import tile_of
 from cutegen.planning.batches import batch_of
 
 if TYPE_CHECKING:

@@ -9,7 +9,6 @@ from tensor_layouts import Layout
 from cutegen.codegen.formatting import Item, launch, python_tuple
 from cutegen.codegen.parts import Constant, Workspace, WorkspaceMode, Workspaces
 from cutegen.families.gemm.staged.plan import MultistagePlan, WorkspacePlan
-from cutegen.layouts import show
 
 
 @dataclass(frozen=True)
@@ -42,34 +41,6 @@ class WorkspaceText:
     def kernel_parameters(self) -> list[str]:
         tensors = [f"m{letter}: cute.Tensor" for letter in "SD"]
         return [*tensors, *(f"{name}: cute.TiledCopy" for name, _, _ in self.copies)]
-
-    @property
-    def tile_shape(self) -> str:
-        return show(self.plan.tile)
-
-    @property
-    def read_profile(self) -> str:
-        return show(((self.plan.read, self.plan.write), 1, 1))
-
-    @property
-    def write_profile(self) -> str:
-        return show(((self.plan.write, self.plan.read), 1, 1))
-
-    @property
-    def read_accesses(self) -> str:
-        return python_tuple((self.plan.write, 1, 1))
-
-    @property
-    def write_accesses(self) -> str:
-        return python_tuple((self.plan.read, 1, 1))
-
-    @property
-    def values(self) -> str:
-        return python_tuple((self.plan.write, self.plan.read))
-
-    @property
-    def value_strides(self) -> str:
-        return python_tuple((self.plan.read, 1))
 
     @property
     def copies(self) -> list[tuple[str, int, Layout]]:

@@ -8,12 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cutegen.analysis.access import Access
-from cutegen.analysis.accesses import fixed_sizes, strides_of
 from cutegen.analysis.buffers import Buffer
 from cutegen.families.gemm.mma_sync.partitions import store_layout
-from cutegen.families.gemm.mma_sync.plan import MmaOperand, MmaSyncPlan
-from cutegen.families.gemm.staged.accesses import epilogue
-from cutegen.families.gemm.staged.partitions import tiled_copy
+from cutegen.families.gemm.mma_sync.plan import MmaSyncPlan
+from cutegen.families.gemm.staged.accesses import epilogue, from_global
 from cutegen.language.kinds import Path
 
 
@@ -21,21 +19,7 @@ def accesses_of(plan: MmaSyncPlan) -> tuple[Access, ...]:
     """The accesses of the mainloop's copies, then those of the epilogue."""
     path: Path = ("schedule", "copies", plan.spec.output.name, "bits")
     stored = epilogue(plan, lambda strides: store_layout(plan, strides), path)
-    return (*(_from_global(plan, x) for x in (plan.a, plan.b)), *stored)
-
-
-def _from_global(plan: MmaSyncPlan, x: MmaOperand) -> Access:
-    strides = strides_of(x.tensor, (x.mode, plan.k), fixed_sizes(plan.spec, plan.tile))
-    return Access(
-        f"{x.tensor.name} from global memory",
-        x.tensor.name,
-        x.tensor.dtype,
-        "global",
-        "read",
-        x.vector,
-        tiled_copy(x, (x.block, plan.tile[plan.k]), strides),
-        ("schedule", "copies", x.tensor.name, "bits"),
-    )
+    return (*(from_global(plan, x, "bits") for x in (plan.a, plan.b)), *stored)
 
 
 def buffers(plan: MmaSyncPlan) -> Iterator[Buffer]:

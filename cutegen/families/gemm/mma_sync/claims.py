@@ -15,18 +15,13 @@ from cutegen.families.common.claims import miscounted, not_stored
 from cutegen.families.gemm.mma_sync.mainloop import MmaSyncMainloop
 from cutegen.families.gemm.mma_sync.partitions import accumulator_layout, store_layout
 from cutegen.families.gemm.mma_sync.plan import MmaOperand, MmaSyncPlan
-from cutegen.families.gemm.staged.claims import bounds, miscounted_copies, order, walked
-from cutegen.families.gemm.staged.partitions import tiled_copy
+from cutegen.families.gemm.staged.claims import bounds, copied, order, walked
 
 
 def claims(plan: MmaSyncPlan) -> Iterator[Claim]:
     """The claims on a gemm's plan: coverage first, then the bounds of every mode, then the order of warps."""
-    depth = plan.tile[plan.k]
     for x in (plan.a, plan.b):
-        shape, name = (plan.tile[x.mode], depth), x.tensor.name
-        what = f"the copies of {name} move each element of its tile ({x.mode}, {plan.k}) exactly once"
-        layout, path = tiled_copy(x, shape, compact(shape)), ("schedule", "copies", name)
-        yield covered_once(what, layout, shape, path, plan.threads, miscounted_copies(x, shape))
+        yield copied(plan, x)
         yield _own_places(plan, x)
     shape = (plan.tile[plan.m], plan.tile[plan.n])
     modes = f"({plan.m}, {plan.n})"

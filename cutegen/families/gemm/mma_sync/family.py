@@ -114,7 +114,7 @@ targets: [sm_80, sm_90a]
 
     def sum_orders(self, spec: Spec) -> tuple[SumOrder, ...]:
         """That of Ada, where it is a target: the others' sums of 8-bit floats have all bits of f32."""
-        from cutegen.families.gemm.mma_sync.product import product_of
+        from cutegen.families.gemm.staged.product import product_of
 
         if not multiplies_f8(spec) or ADA not in spec.targets:
             return ()

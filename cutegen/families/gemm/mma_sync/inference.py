@@ -9,7 +9,8 @@ from tensor_layouts import Layout
 
 from cutegen.atoms.targets import TARGETS
 from cutegen.dtypes import Dtype
-from cutegen.families.common.planning import default_predication, require_divisible, resolve_tensors
+from cutegen.families.common.planning import resolve_tensors
+from cutegen.families.gemm.inferring import filled, infer_swizzle, infer_walk, room_of
 from cutegen.families.gemm.mma_sync.product import (
     PAIR,
     ROWS,
@@ -17,23 +18,15 @@ from cutegen.families.gemm.mma_sync.product import (
     is_finished,
     is_plain,
     is_sound,
-    product_of,
     smem_bytes,
     staged_bytes,
-    tile_of,
-    vector_of,
     warps_of,
     widest_vector,
 )
-from cutegen.families.gemm.mma_sync.schedule import (
-    SWIZZLES,
-    Copy,
-    MmaSyncSchedule,
-    SharedMemory,
-    Spec,
-)
-from cutegen.families.gemm.staged.product import LEAST_STAGES
-from cutegen.families.gemm.staged.schedule import Predicate
+from cutegen.families.gemm.mma_sync.schedule import Copy, MmaSyncSchedule, Spec
+from cutegen.families.gemm.staged.guards import infer_predication
+from cutegen.families.gemm.staged.product import LEAST_STAGES, product_of
+from cutegen.families.gemm.words import tile_of
 from cutegen.language.edits import with_value
 from cutegen.language.model import Tensor
 from cutegen.planning.promises import aligned_elements, whole_accesses
@@ -55,51 +48,35 @@ LINE = 128  # bytes of a tile along k: a line of memory, and of the widest swizz
 SIDE = 64  # rows and columns of a warp, whose 128 accumulators a thread's registers hold
 LEAST_WARPS = 4  # of a block, two of which share a multiprocessor: two for each of its four parts
 MOST_STAGES = 4
-BAND = 8  # tiles
+BAND, WHY_BANDS = 8, "blocks that run together have about as many rows as columns"  # tiles, which share A and B in L2
 
 
 def resolve(spec: Spec, report: Report) -> Spec:
     """The spec with every field of the schedule filled in."""
     spec = resolve_tensors(spec, report, {})
-    schedule = _infer_scheduler(spec, _infer_mma(spec, spec.schedule, report), report)
+    schedule = infer_walk(_infer_mma(spec, spec.schedule, report), report, product_of(spec).m, BAND, WHY_BANDS)
     spec = replace(spec, schedule=_infer_tiler(spec, schedule, report))
     if not is_sound(spec):
         return spec  # lint says why
     spec = replace(spec, schedule=_infer_warps(spec, spec.schedule, report))
     if not is_sound(spec):
         return spec
-    spec = replace(spec, schedule=_infer_swizzles(spec, spec.schedule, report))
+    schedule, (a, b, m, n, _) = spec.schedule, product_of(spec)
+    for tensor, mode in ((a, m), (b, n)):
+        schedule = infer_swizzle(schedule, report, tensor, contiguous(spec, tensor, mode)[0] * tensor.dtype.bytes)
+    ordered = {t.name: schedule.smem[t.name] for t in (a, b) if t.name in schedule.smem}
+    spec = replace(spec, schedule=replace(schedule, smem={**ordered, **schedule.smem}))
     spec = replace(spec, schedule=_infer_copies(spec, spec.schedule, report))
     spec = replace(spec, schedule=_infer_stages(spec, spec.schedule, report))
-    return _infer_predication(spec, report) if is_finished(spec) else spec
+    return infer_predication(spec, report) if is_finished(spec) else spec
 
 
 def _infer_mma(spec: Spec, schedule: MmaSyncSchedule, report: Report) -> MmaSyncSchedule:
-    mma = schedule.mma
-    if mma.atom is None:
-        mma = replace(mma, atom="mma_sync")
-        report.infer("the family's own", "schedule", "mma", "atom")
-    if mma.operands is None and product_of(spec).a.dtype is Dtype.f32:
-        mma = replace(mma, operands="tf32")
-        report.infer("what tensor cores take of f32", "schedule", "mma", "operands")
-    return replace(schedule, mma=mma)
-
-
-def _infer_scheduler(spec: Spec, schedule: MmaSyncSchedule, report: Report) -> MmaSyncSchedule:
-    """The schedule with a walk of tiles in bands: blocks that run together share A and B in L2."""
-    scheduler = schedule.scheduler
-    if scheduler.raster is None:
-        scheduler = replace(scheduler, raster=product_of(spec).m)
-        report.infer("as CUTLASS numbers blocks", "schedule", "scheduler", "raster")
-    if scheduler.swizzle is None:
-        scheduler = replace(scheduler, swizzle=BAND)
-        report.infer("blocks that run together have about as many rows as columns", "schedule", "scheduler", "swizzle")
-    return replace(schedule, scheduler=scheduler)
-
-
-def _room(spec: Spec) -> int:
-    """Bytes of shared memory that a block has on every target."""
-    return min((TARGETS[name].smem_per_block for name in spec.targets if name in TARGETS), default=0)
+    if schedule.mma.atom is None:
+        schedule = filled(schedule, report, ("mma", "atom"), "mma_sync", "the family's own")
+    if schedule.mma.operands is None and product_of(spec).a.dtype is Dtype.f32:
+        schedule = filled(schedule, report, ("mma", "operands"), "tf32", "what tensor cores take of f32")
+    return schedule
 
 
 def _infer_tiler(spec: Spec, schedule: MmaSyncSchedule, report: Report) -> MmaSyncSchedule:
@@ -114,9 +91,9 @@ def _infer_tiler(spec: Spec, schedule: MmaSyncSchedule, report: Report) -> MmaSy
     sides, why = WIDE, f"{SIDE} x {SIDE} elements of each of eight warps"
     for others in (NARROW, SMALL):
         tile = given.get(m, sides[0]), given.get(n, sides[1])
-        if stages * sum(tile) * depth > _room(spec):
+        if stages * sum(tile) * depth > room_of(spec):
             sides, why = others, f"as much as shared memory has {'three' if stages == 3 else stages} stages of"
-        elif staged_bytes(spec, tile) > _room(spec):
+        elif staged_bytes(spec, tile) > room_of(spec):
             sides, why = others, "as much as shared memory holds the sums of"
     if single:
         sides, why = SMALL, "what travels through registers, element by element, leaves room in them"
@@ -162,8 +139,8 @@ def _infer_warps(spec: Spec, schedule: MmaSyncSchedule, report: Report) -> MmaSy
             break
         counts[side] *= 2
     m, n = (tile_of(schedule, mode) // count for mode, count in zip(product.sides, counts, strict=True))
-    report.infer(f"{m} x {n} elements of each warp", "schedule", "mma", "atom_layout")
-    return with_value(schedule, ("mma", "atom_layout"), Layout((*counts, 1), (1, counts[0], 0)))
+    warps = Layout((*counts, 1), (1, counts[0], 0))
+    return filled(schedule, report, ("mma", "atom_layout"), warps, f"{m} x {n} elements of each warp")
 
 
 def _sharing(units: int, each: int) -> int:
@@ -181,25 +158,6 @@ def _two_blocks(spec: Spec, schedule: MmaSyncSchedule) -> bool:
     stages = (LEAST_STAGES + 1) * rows * tile_of(schedule, product.k) * product.a.dtype.bytes
     known = [TARGETS[name] for name in spec.targets if name in TARGETS]
     return all(2 * (stages + target.smem_reserved) <= target.smem_per_sm for target in known)
-
-
-def _infer_swizzles(spec: Spec, schedule: MmaSyncSchedule, report: Report) -> MmaSyncSchedule:
-    """The schedule with the widest swizzle that the tile of each operand fills."""
-    a, b, m, n, _ = product_of(spec)
-    found = dict(schedule.smem)
-    for tensor, mode in ((a, m), (b, n)):
-        own = found.get(tensor.name, SharedMemory())
-        if own.swizzle is None:
-            extent = contiguous(spec, tensor, mode)[0] * tensor.dtype.bytes
-            fitting = next((width for width in SWIZZLES if extent % width == 0), None)
-            if fitting is None:
-                continue  # lint says why
-            own = replace(own, swizzle=fitting)
-            why = f"the widest of which {extent} bytes are a multiple"
-            report.infer(why, "schedule", "smem", tensor.name, "swizzle")
-        found[tensor.name] = own
-    ordered = {t.name: found[t.name] for t in (a, b) if t.name in found}
-    return replace(schedule, smem={**ordered, **{name: x for name, x in found.items() if name not in ordered}})
 
 
 def _infer_copies(spec: Spec, schedule: MmaSyncSchedule, report: Report) -> MmaSyncSchedule:
@@ -245,30 +203,8 @@ def _infer_stages(spec: Spec, schedule: MmaSyncSchedule, report: Report) -> MmaS
         stages, why = max(LEAST_STAGES, tiles + 1), f"{k} has {tiles} tile{'s' * (tiles != 1)}"
 
     def fits(count: int) -> bool:
-        return smem_bytes(replace(spec, schedule=with_value(schedule, ("pipeline", "stages"), count))) <= _room(spec)
+        return smem_bytes(replace(spec, schedule=with_value(schedule, ("pipeline", "stages"), count))) <= room_of(spec)
 
     while stages > LEAST_STAGES and not fits(stages):
         stages, why = stages - 1, "as many as the shared memory of every target holds"
-    report.infer(why, "schedule", "pipeline", "stages")
-    return with_value(schedule, ("pipeline", "stages"), stages)
-
-
-def _infer_predication(spec: Spec, report: Report) -> Spec:
-    """The spec with guards of all modes, and with what accesses and unguarded tiles need sizes to be multiples of."""
-    schedule, (a, b, m, n, k) = spec.schedule, product_of(spec)
-    predication: dict[str, Predicate] = dict(schedule.predication)
-    for tensor in (a, b, spec.output):
-        vector = vector_of(schedule.copies[tensor.name], tensor)
-        assert tensor.major is not None
-        why = f"accesses of {vector} elements of {tensor.name} along {tensor.major}"
-        spec = require_divisible(spec, report, tensor.major, vector, why)
-    for mode in (m, n, k):
-        tile = tile_of(schedule, mode)
-        if mode not in predication:
-            masked: Predicate = "residue_first" if mode == k else "mask"
-            predication[mode] = "none" if default_predication(spec, report, mode, tile) else masked
-        if predication[mode] == "none":
-            why = f"predication of {mode} is none and its tile is {tile}"
-            spec = require_divisible(spec, report, mode, tile, why)
-    ordered = {mode: predication[mode] for mode in (m, n, k)}
-    return replace(spec, schedule=replace(schedule, predication=ordered))
+    return filled(schedule, report, ("pipeline", "stages"), stages, why)

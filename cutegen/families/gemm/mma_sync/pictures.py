@@ -7,17 +7,16 @@ from collections.abc import Sequence
 from cutegen.analysis.access import Access
 from cutegen.analysis.accesses import accesses
 from cutegen.analysis.claims import compact
-from cutegen.analysis.words import count
 from cutegen.drawing.colours import thread_colours
 from cutegen.drawing.grids import images
-from cutegen.drawing.kernels import access_texts, draw_threads
+from cutegen.drawing.kernels import draw_threads
 from cutegen.drawing.model import Figure, Subject
-from cutegen.drawing.threads import partition, sharing_notes, thread_legend, tile_grid
+from cutegen.drawing.threads import partition, tile_grid
 from cutegen.families.common.walks import draw_walk
 from cutegen.families.gemm.mma_sync.partitions import accumulator_layout, store_layout
 from cutegen.families.gemm.mma_sync.plan import MmaOperand, MmaSyncPlan
 from cutegen.families.gemm.staged.partitions import tiled_copy
-from cutegen.families.gemm.staged.pictures import walk_of
+from cutegen.families.gemm.staged.pictures import draw_copy, walk_of
 from cutegen.families.gemm.staged.pipelines import draw_pipeline
 
 RUN = 16  # bytes that stay together
@@ -67,39 +66,17 @@ def place_in_row(x: MmaOperand, place: int) -> int:
 
 def _copy(plan: MmaSyncPlan, x: MmaOperand, found: Sequence[Access]) -> Figure:
     """The picture of an operand's tile in global memory, and of one stage of shared memory, a row of it in a row."""
-    name, tile, k = x.tensor.name, (x.block, plan.tile[plan.k]), plan.k
-    # What is contiguous in memory stands in a row.
-    shape, modes = (tile, (x.mode, k)) if x.k_major else (tile[::-1], (k, x.mode))
-    strides = (1, tile[0]) if x.k_major else (tile[1], 1)
-    source = partition(plan.threads, images(tiled_copy(x, tile, strides)), shape)
+    name, tile = x.tensor.name, (x.block, plan.tile[plan.k])
     run = x.swizzle // x.tensor.dtype.bytes
-    rows = tile[0] * tile[1] // run
-    stage = images(x.smem_layout)
-    places = [place_in_row(x, stage[i]) for i in images(tiled_copy(x, tile, (1, tile[0])))]
-    destination = partition(plan.threads, [place % run * rows + place // run for place in places], (rows, run))
-    colours = thread_colours(plan.threads)
-    grids = (
-        tile_grid(f"{name} in global memory, {x.tensor.major}-major", source, colours, modes, x.vector),
-        tile_grid(
-            f"{name} in a stage of shared memory, in rows of {x.swizzle} bytes",
-            destination,
-            colours,
-            ("row", str(x.tensor.major)),
-            x.vector,
-        ),
+    rows, held = tile[0] * tile[1] // run, images(x.smem_layout)
+    places = [place_in_row(x, held[i]) for i in images(tiled_copy(x, tile, (1, tile[0])))]
+    stage = tile_grid(
+        f"{name} in a stage of shared memory, in rows of {x.swizzle} bytes",
+        partition(plan.threads, [place % run * rows + place // run for place in places], (rows, run)),
+        thread_colours(plan.threads),
+        ("row", str(x.tensor.major)),
+        x.vector,
     )
-    how = f"cp.async, {x.bits} bits" if x.atom == "cp_async" else f"through registers, {x.bits} bits"
-    values = tile[0] * tile[1] // plan.threads
-    return Figure(
-        f"copy-{name.lower()}",
-        f"How {name} reaches shared memory",
-        grids,
-        colours.palette,
-        thread_legend(plan.threads, colours),
-        arrows=(how,),
-        caption=f"{plan.threads} threads copy {count(values, 'element')} each of a tile of {tile[0]} x {tile[1]}, in "
-        f"{count(values // x.vector, 'access')} of {x.bits} bits. Rows of {x.swizzle} bytes exchange runs of {RUN}"
-        + (", so that fragments meet each bank once." if x.matrices else "; fragments are read element by element."),
-        notes=(*access_texts(found), *sharing_notes(grids)),
-        subjects=(Subject(("schedule", "copies", name)), Subject(("schedule", "smem", name))),
-    )
+    read = ", so that fragments meet each bank once." if x.matrices else "; fragments are read element by element."
+    more = f". Rows of {x.swizzle} bytes exchange runs of {RUN}{read}"
+    return draw_copy(plan, x, found, stage, more, Subject(("schedule", "smem", name)))

@@ -8,8 +8,9 @@ from tensor_layouts import Layout, size
 
 from cutegen import layouts
 from cutegen.atoms.targets import WARP
-from cutegen.families.gemm.mma_sync.schedule import Copy, MmaSyncSchedule, Spec
-from cutegen.families.gemm.staged.product import Product
+from cutegen.families.gemm.mma_sync.schedule import MmaSyncSchedule, Spec
+from cutegen.families.gemm.staged.product import product_of
+from cutegen.families.gemm.words import MAX_EXTENT, tile_of
 from cutegen.language.model import Tensor
 from cutegen.planning.promises import aligned_elements, whole_accesses
 from cutegen.planning.sound import MAX_THREADS
@@ -18,23 +19,8 @@ ROWS, COLUMNS = 16, 8  # of one mma.sync
 DEPTH_BYTES = 32  # of one mma.sync along k, whatever the type
 PAIR = 2 * COLUMNS  # that a warp has next to each other: ldmatrix reads four matrices of B at once
 LEAST_STEPS = 2  # of a tile along k: the fragments of the next one are read while one is multiplied
-MAX_EXTENT = 65536  # of a tile along one mode: more never fits shared memory
 ACCUMULATOR = 4  # bytes
 BANK_SPREAD = {True: 8, False: 4}  # words modulo 32 from a row of the staged tile to the next: along n, along m
-
-
-def product_of(spec: Spec) -> Product:
-    """The matrix product of a spec: its operands, and its modes."""
-    product = spec.compute.matmul
-    assert product is not None
-    a, b = spec.tensor(product.a), spec.tensor(product.b)
-    return Product(a, b, a.shape[-2], b.shape[-2], a.shape[-1])
-
-
-def tile_of(schedule: MmaSyncSchedule, mode: str) -> int:
-    """Elements of a block's tile along a mode."""
-    assert schedule.tiler is not None
-    return schedule.tiler[mode]
 
 
 def warps_of(schedule: MmaSyncSchedule) -> tuple[int, int]:
@@ -103,12 +89,6 @@ def widest_vector(spec: Spec, tensor: Tensor, tile: tuple[int, int]) -> int:
     while vector and copy_layouts(threads_of(spec.schedule), tile, vector, last) is None:
         vector //= 2
     return vector
-
-
-def vector_of(copy: Copy, tensor: Tensor) -> int:
-    """Elements of one access."""
-    assert copy.bits is not None
-    return max(1, copy.bits // tensor.dtype.bits)
 
 
 def swizzle_of(schedule: MmaSyncSchedule, tensor: Tensor) -> int:

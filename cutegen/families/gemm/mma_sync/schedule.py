@@ -9,13 +9,13 @@ from typing import Literal, get_args
 from tensor_layouts import Layout
 
 from cutegen.atoms.copies import COPY_ATOM_SAYS, COPY_ATOMS, WIDTHS, CopyAtomName
-from cutegen.atoms.mma import ATOMS, MmaAtomName
-from cutegen.families.gemm.staged.schedule import Predicate, Scheduler
+from cutegen.atoms.mma import MmaAtomName
+from cutegen.families.gemm.staged.schedule import Predicate, Scheduler, guards_key
+from cutegen.families.gemm.words import SWIZZLES, GemmWords, atom_key, tiler_key
 from cutegen.language.kinds import ByName, Choice, Integer, LayoutText, Record, key
-from cutegen.language.model import KernelSpec, Schedule
+from cutegen.language.model import KernelSpec
 
 OWN_ATOMS: tuple[MmaAtomName, ...] = ("mma_sync",)  # that the templates of this family print
-SWIZZLES = (128, 64, 32)  # bytes, over which runs of 16 bytes exchange their places
 OperandType = Literal["tf32"]
 
 
@@ -23,9 +23,7 @@ OperandType = Literal["tf32"]
 class Mma:
     """The multiply-accumulate of a warp."""
 
-    atom: MmaAtomName | None = key(
-        Choice(OWN_ATOMS), f"{'; '.join(f'`{name}`: {ATOMS[name].says}' for name in OWN_ATOMS)}."
-    )
+    atom: MmaAtomName | None = atom_key(OWN_ATOMS)
     operands: OperandType | None = key(
         Choice(get_args(OperandType)),
         "What A and B of f32 are multiplied as: `tf32` has the exponent of f32, and 10 bits behind the point.",
@@ -62,12 +60,10 @@ class Pipeline:
 
 
 @dataclass(frozen=True)
-class MmaSyncSchedule(Schedule):
+class MmaSyncSchedule(GemmWords):
     """Schedule of a matrix product on the tensor cores of single warps."""
 
-    tiler: Mapping[str, int] | None = key(
-        ByName(Integer(), "Elements along this mode.", least=1), "Size of a block's tile along M, N and K."
-    )
+    tiler: Mapping[str, int] | None = tiler_key()
     mma: Mma = key(Record(Mma), "The multiply-accumulate of a warp.", factory=Mma, block=True)
     copies: Mapping[str, Copy] = key(
         ByName(Record(Copy), "One tensor's copy."), "How tensors move, by tensor.", factory=dict, block=True
@@ -76,15 +72,7 @@ class MmaSyncSchedule(Schedule):
         ByName(Record(SharedMemory), "One operand's shared memory."), "Shared memory, by operand.", factory=dict
     )
     pipeline: Pipeline = key(Record(Pipeline), "Software pipeline from global to shared memory.", factory=Pipeline)
-    predication: Mapping[str, Predicate] = key(
-        ByName(
-            Choice(get_args(Predicate)),
-            "How this mode is guarded: `none`: not, the host refuses a size that does not divide; `mask`: accesses "
-            "past the end are left out; `residue_first`: the incomplete tile comes first, the others run unguarded.",
-        ),
-        "Guards by mode.",
-        factory=dict,
-    )
+    predication: Mapping[str, Predicate] = guards_key()
     scheduler: Scheduler = key(Record(Scheduler), "The order in which thread blocks walk the tiles.", factory=Scheduler)
 
 

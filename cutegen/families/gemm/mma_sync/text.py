@@ -4,26 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import log2
-from typing import Any
 
 from cutegen.codegen.formatting import make_layout
 from cutegen.codegen.parts import Constant, KernelParts
-from cutegen.families.common.pointwise_text import pointwise_context
 from cutegen.families.gemm.mma_sync.mainloop import MmaSyncMainloop
 from cutegen.families.gemm.mma_sync.plan import MmaOperand, MmaSyncPlan
 from cutegen.families.gemm.mma_sync.reading import own_names
-from cutegen.families.gemm.staged.grid_text import (
-    constants,
-    coordinates_alone,
-    copy_path,
-    largest_text,
-    launched,
-    limits,
-    parameters,
-    tile_context,
-)
+from cutegen.families.gemm.staged import grid_text
 from cutegen.families.gemm.staged.load_text import LoadText, load_texts
-from cutegen.families.gemm.staged.predicate_text import predicate_text
 from cutegen.layouts import show
 
 RUN = 16  # bytes that stay together in shared memory
@@ -43,56 +31,38 @@ class RowText(LoadText):
 
 def kernel_parts(plan: MmaSyncPlan) -> KernelParts:
     """The parts of a module of one gemm."""
-    unit = f"BLK_{plan.k.upper()} // {plan.instruction[2]}"
-    of_tile = (
-        Constant("K_BLOCKS", unit, "products along k of one tile", f"schedule.tiler.{plan.k}"),
-        Constant("SMEM_BYTES", str(plan.smem_bytes), "of shared memory", "schedule.pipeline.stages"),
-    )
-    return KernelParts(
-        template="mma_sync.py.j2",
-        constants=constants(plan, "schedule.mma.atom_layout", of_tile),
-        context=_epilogue(plan) | _context(plan),
-        parameters=parameters(plan, ["tiled_mma: cute.TiledMma", "tiled_store: cute.TiledCopy"]),
-        launched=launched(plan),
-        largest=largest_text(plan),
-        limits=limits(plan),
-        nvgpu=(*(("cpasync",) if plan.uses_cp_async else ()), "warp"),
-    )
-
-
-def _epilogue(plan: MmaSyncPlan) -> dict[str, Any]:
-    product = "staged[None, part].load().reshape((SLICE,))"
-    return pointwise_context(
-        plan,
-        copy_path(plan),
-        accumulators={plan.b.tensor.name: product},
-        modes=(plan.m, plan.n),
-        alone=coordinates_alone(plan),
-        taken=own_names(t.name for t in plan.spec.tensors),
-    )
-
-
-def _context(plan: MmaSyncPlan) -> dict[str, Any]:
-    loads, name = [_row_text(plan, x) for x in (plan.a, plan.b)], plan.spec.output.name
-    rows, columns, _ = plan.instruction
+    (rows, columns, depth), name = plan.instruction, plan.spec.output.name
     warps_m, warps_n = plan.atoms.shape[0], plan.atoms.shape[1]
-
     tile = plan.tile[plan.m], plan.tile[plan.n]
-    return {
-        "loads": loads,
+    context = {
         "spaces": [],
-        "predicates": predicate_text(loads),
         "row_first": False,
         "mainloop": MmaSyncMainloop(plan).body(),
         "epilogue_slices": lambda x, vector: f"slices(thr_store.partition_D({x}), {vector})",
         "epilogue_output": f"slices(thr_store.partition_D(g{name}), VECTOR)",
         "epilogue_sums": f"staged = slices(thr_store.partition_S(s{name}), VECTOR)",
-        **tile_context(plan),
         "mma_op": _mma_op(plan),
         "atoms": make_layout(plan.atoms),
-        "permutation": f"({rows * warps_m}, {2 * columns * warps_n}, {plan.instruction[2]})",
+        "permutation": f"({rows * warps_m}, {2 * columns * warps_n}, {depth})",
         "fragments": show(((2, 2), tile[0] // (rows * warps_m), tile[1] // (columns * warps_n))),
     }
+    unit = f"BLK_{plan.k.upper()} // {depth}"
+    of_tile = (
+        Constant("K_BLOCKS", unit, "products along k of one tile", f"schedule.tiler.{plan.k}"),
+        Constant("SMEM_BYTES", str(plan.smem_bytes), "of shared memory", "schedule.pipeline.stages"),
+    )
+    return grid_text.kernel_parts(
+        plan,
+        "mma_sync.py.j2",
+        "schedule.mma.atom_layout",
+        ["tiled_mma: cute.TiledMma", "tiled_store: cute.TiledCopy"],
+        context,
+        [_row_text(plan, x) for x in (plan.a, plan.b)],
+        "staged[None, part].load().reshape((SLICE,))",
+        of_tile=of_tile,
+        nvgpu=("warp",),
+        taken=own_names(t.name for t in plan.spec.tensors),
+    )
 
 
 def _mma_op(plan: MmaSyncPlan) -> str:

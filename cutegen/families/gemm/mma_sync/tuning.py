@@ -8,8 +8,9 @@ from collections.abc import Iterator, Sequence
 from itertools import product
 from typing import TYPE_CHECKING
 
-from cutegen.families.gemm.mma_sync.product import depth_of, product_of
+from cutegen.families.gemm.mma_sync.product import depth_of
 from cutegen.families.gemm.mma_sync.schedule import Spec
+from cutegen.families.gemm.staged.product import product_of
 
 if TYPE_CHECKING:
     from cutegen.tuning.choice import Choice

@@ -19,7 +19,7 @@ from cutegen.families.gemm.staged.partitions import (
     tiled_write,
     workspace_values,
 )
-from cutegen.families.gemm.staged.plan import GemmOperand, GemmPlan, MultistagePlan
+from cutegen.families.gemm.staged.plan import GemmOperand, GemmPlan, MultistagePlan, StagedOperand
 from cutegen.families.gemm.staged.shared_memory import pad_path, smem_bytes
 from cutegen.language.kinds import Path
 from cutegen.language.model import Tensor
@@ -29,7 +29,7 @@ def accesses_of(plan: GemmPlan) -> tuple[Access, ...]:
     """The accesses of a gemm in the order of the kernels: those that fill workspaces, the mainloop, the epilogue."""
     found = [access for x in (plan.a, plan.b) if x.workspace is not None for access in _workspace(plan, x)]
     for x in (plan.a, plan.b):
-        found += [_from_global(plan, x), _to_shared(plan, x)]
+        found += [from_global(plan, x, "thread_layout"), _to_shared(plan, x)]
     found += [_fragment(plan, plan.a, 0), _fragment(plan, plan.b, 1)]
     path: Path = ("schedule", "mma", "permutation", str(plan.spec.output.major))
     return (*found, *epilogue(plan, lambda strides: epilogue_layout(plan, strides), path))
@@ -64,7 +64,8 @@ def _workspace(plan: GemmPlan, x: GemmOperand) -> Iterator[Access]:
     yield Access(what, name, x.tensor.dtype, "global", "write", write, target, path, workspace=x.tensor)
 
 
-def _from_global(plan: GemmPlan, x: GemmOperand) -> Access:
+def from_global(plan: MultistagePlan, x: StagedOperand, field: str) -> Access:
+    """The access by which a tile of A or B is read, which a `field` of its copy decides on."""
     strides = strides_of(x.tensor, (x.mode, plan.k), fixed_sizes(plan.spec, plan.tile))
     layout = tiled_copy(x, (x.block, plan.tile[plan.k]), strides)
     return Access(
@@ -75,7 +76,7 @@ def _from_global(plan: GemmPlan, x: GemmOperand) -> Access:
         "read",
         x.vector,
         layout,
-        ("schedule", "copies", x.tensor.name, "thread_layout"),
+        ("schedule", "copies", x.tensor.name, field),
         workspace=None if x.workspace is None else x.tensor,
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from tensor_layouts import Layout, size
@@ -16,7 +16,7 @@ from cutegen.families.gemm.batches import in_matrices, walked_once
 from cutegen.families.gemm.staged.mainloop import ColumnMainloop, Mainloop
 from cutegen.families.gemm.staged.partitions import epilogue_layout, tiled_copy, workspace_values
 from cutegen.families.gemm.staged.pictures import walk_of
-from cutegen.families.gemm.staged.plan import GemmOperand, GemmPlan, MultistagePlan, StagedOperand
+from cutegen.families.gemm.staged.plan import GemmPlan, MultistagePlan, StagedOperand
 from cutegen.families.gemm.staged.synchronisation import counts, run_of
 from cutegen.layouts import make_layout_tv
 from cutegen.parts.acts import Run
@@ -37,12 +37,9 @@ def _coverage(plan: GemmPlan) -> Iterator[Claim]:
             text = f"each element of a tile ({space.mode}, {space.k}) of {name}'s workspace is {what} exactly once"
             layout = workspace_values(space, compact(space.tile), written)
             yield covered_once(text, layout, space.tile, ("schedule", "workspace", name), space.threads)
-    depth = plan.tile[plan.k]
     for x in (plan.a, plan.b):
-        shape = (plan.tile[x.mode], depth)
-        what = f"the copies of {x.tensor.name} move each element of its tile ({x.mode}, {plan.k}) exactly once"
-        layout, path = tiled_copy(x, shape, compact(shape)), ("schedule", "copies", x.tensor.name)
-        yield covered_once(what, layout, shape, path, plan.threads, _other_copies(x, shape))
+        strange = f"columns of shared memory start every {count(x.smem_stride, 'element')}"
+        yield copied(plan, x, *[strange] * (x.smem_stride < plan.tile[x.mode]))
     shape = (plan.tile[plan.m], plan.tile[plan.n])
     layout = epilogue_layout(plan, compact(shape))
     wrong = (*miscounted(plan, layout), *not_stored(plan, *plan.spec.outputs))
@@ -57,23 +54,19 @@ def walked(plan: MultistagePlan) -> Iterator[Claim]:
         yield walked_once(plan.spec.output, walk_of(plan))
 
 
-def _other_copies(x: GemmOperand, shape: Sequence[int]) -> Iterator[str]:
-    """How an operand's accesses and columns of shared memory differ from what the layouts say, in words.
-
-    The columns must not overlap.
+def copied(plan: MultistagePlan, x: StagedOperand, *wrong: str) -> Claim:
+    """The claim that copies move each element of A's or B's tile once, in accesses as the layouts say, for each of
+    which a thread has a predicate. `wrong` says what else is not as it must be.
     """
-    yield from miscounted_copies(x, shape)
-    if x.smem_stride < shape[0]:
-        yield f"columns of shared memory start every {count(x.smem_stride, 'element')}"
-
-
-def miscounted_copies(x: StagedOperand, shape: Sequence[int]) -> Iterator[str]:
-    """How an operand's accesses, for each of which a thread has a predicate, differ from the layouts, in words."""
+    shape, name = (plan.tile[x.mode], plan.tile[plan.k]), x.tensor.name
     tiler, _ = make_layout_tv(x.thread_layout, x.value_layout)
     values = int(size(x.value_layout))
     counted = (values // x.vector, *(extent // covered for extent, covered in zip(shape, tiler, strict=True)))
     if counted != x.copies or values % x.vector:
-        yield f"({sides_text(x.copies)}) accesses of {x.vector} are made"
+        wrong = (f"({sides_text(x.copies)}) accesses of {x.vector} are made", *wrong)
+    what = f"the copies of {name} move each element of its tile ({x.mode}, {plan.k}) exactly once"
+    layout = tiled_copy(x, shape, compact(shape))
+    return covered_once(what, layout, shape, ("schedule", "copies", name), plan.threads, wrong)
 
 
 def _workspace_bounds(plan: MultistagePlan) -> Iterator[Claim]:

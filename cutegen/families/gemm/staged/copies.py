@@ -11,16 +11,9 @@ from cutegen import layouts
 from cutegen.atoms.copies import CopyAtomName
 from cutegen.atoms.targets import SECTOR
 from cutegen.dtypes import Dtype
-from cutegen.families.gemm.staged.product import (
-    column_of,
-    copy_run,
-    epilogue_run,
-    product_of,
-    threads_of,
-    tile_of,
-    whole_rows,
-)
+from cutegen.families.gemm.staged.product import column_of, copy_run, epilogue_run, product_of, threads_of, whole_rows
 from cutegen.families.gemm.staged.schedule import Copy, GemmSchedule, Spec
+from cutegen.families.gemm.words import tile_of
 from cutegen.language.model import Tensor
 from cutegen.planning.promises import aligned_elements, known_divisor
 from cutegen.planning.report import Report

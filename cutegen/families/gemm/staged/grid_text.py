@@ -2,10 +2,52 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from typing import Any
 
-from cutegen.codegen.parts import Constant, Limit
+from cutegen.codegen.parts import Constant, KernelParts, Limit
+from cutegen.families.common.pointwise_text import pointwise_context
+from cutegen.families.gemm.staged.load_text import LoadText
 from cutegen.families.gemm.staged.plan import MultistagePlan
+from cutegen.families.gemm.staged.predicate_text import predicate_text
+
+
+def kernel_parts(
+    plan: MultistagePlan,
+    template: str,
+    threads_path: str,
+    multiplying: list[str],
+    context: dict[str, Any],
+    loads: Sequence[LoadText],
+    sums: str,
+    *,
+    of_tile: tuple[Constant, ...] = (),
+    nvgpu: tuple[str, ...] = (),
+    taken: Collection[str] = (),
+) -> KernelParts:
+    """The parts of a module of one gemm, whose number of threads `threads_path` decides on.
+
+    `multiplying` are the kernel's parameters that say how it multiplies, `of_tile` constants of a tile, `sums` a slice
+    of the accumulators, and `taken` names that the kernel has besides.
+    """
+    epilogue = pointwise_context(
+        plan,
+        copy_path(plan),
+        accumulators={plan.b.tensor.name: sums},
+        modes=(plan.m, plan.n),
+        alone={} if plan.batch is None else {plan.batch: "l_tile"},
+        taken=taken,
+    )
+    return KernelParts(
+        template=template,
+        constants=constants(plan, threads_path, of_tile),
+        context=epilogue | context | tile_context(plan) | {"loads": loads, "predicates": predicate_text(loads)},
+        parameters=parameters(plan, multiplying),
+        launched=launched(plan),
+        largest=largest_text(plan),
+        limits=limits(plan),
+        nvgpu=(*["cpasync"] * plan.uses_cp_async, *nvgpu),
+    )
 
 
 def copy_path(plan: MultistagePlan) -> str:
@@ -25,7 +67,7 @@ def launched(plan: MultistagePlan) -> dict[str, str]:
     return {"k_size": f"cutlass.Int32(m{plan.a.tensor.name}.shape[1])"} if plan.told_size else {}
 
 
-def constants(plan: MultistagePlan, threads_path: str, more: tuple[Constant, ...] = ()) -> tuple[Constant, ...]:
+def constants(plan: MultistagePlan, threads_path: str, more: tuple[Constant, ...]) -> tuple[Constant, ...]:
     """Of tiles, stages, `more`, and a thread's part of the epilogue."""
     point, tiler = plan.pointwise, "schedule.tiler"
     vector = f"elements of one access to {plan.spec.output.name}"
@@ -108,11 +150,6 @@ def _matrices(plan: MultistagePlan) -> list[str]:
         return []
     operands = [x.tensor.name for x in (plan.a, plan.b) if plan.has_batch(x.tensor)]
     return [*operands, *(o.tensor.name for o in plan.pointwise.operands)]
-
-
-def coordinates_alone(plan: MultistagePlan) -> dict[str, str]:
-    """What the kernel calls the coordinate of a block along a mode of which it has but one."""
-    return {} if plan.batch is None else {plan.batch: "l_tile"}
 
 
 def largest_text(plan: MultistagePlan) -> dict[str, str]:

@@ -12,13 +12,13 @@ from cutegen.analysis.words import count
 from cutegen.drawing.colours import thread_colours
 from cutegen.drawing.grids import images
 from cutegen.drawing.kernels import access_texts, draw_threads
-from cutegen.drawing.model import Figure, Subject
+from cutegen.drawing.model import Figure, Grid, Subject
 from cutegen.drawing.shared import draw_bank_use
 from cutegen.drawing.threads import partition, sharing_notes, thread_legend, tile_grid
 from cutegen.families.common.walks import Walk, draw_walk
 from cutegen.families.gemm.staged.partitions import epilogue_layout, tiled_copy, workspace_values
 from cutegen.families.gemm.staged.pipelines import draw_pipeline
-from cutegen.families.gemm.staged.plan import GemmOperand, GemmPlan, MultistagePlan, WorkspacePlan
+from cutegen.families.gemm.staged.plan import GemmOperand, GemmPlan, MultistagePlan, StagedOperand, WorkspacePlan
 
 
 def figures(plan: GemmPlan) -> tuple[Figure, ...]:
@@ -89,29 +89,34 @@ def _workspace(x: WorkspacePlan, found: Sequence[Access]) -> Figure:
 
 def _copy(plan: GemmPlan, x: GemmOperand, found: Sequence[Access]) -> Figure:
     """The picture of an operand's tile in global memory, and of one stage of shared memory in rows along m or n."""
-    name, tile = x.tensor.name, (x.block, plan.tile[plan.k])
-    stage = (tile[1], x.smem_stride)
-    # What is contiguous in memory stands in a row.
-    if x.tensor.major == plan.k:
-        shape, modes, strides = tile, (x.mode, plan.k), (1, tile[0])
-    else:
-        shape, modes, strides = (tile[1], tile[0]), (plan.k, x.mode), (tile[1], 1)
-    source = partition(plan.threads, images(tiled_copy(x, tile, strides)), shape)
+    name, depth = x.tensor.name, plan.tile[plan.k]
     column = images(x.smem_layout) if x.smem_layout is not None else range(x.block)
-    places = [column[i % x.block] * tile[1] + i // x.block for i in images(tiled_copy(x, tile, (1, x.block)))]
-    destination = partition(plan.threads, places, stage)
-    colours = thread_colours(plan.threads)
+    places = [column[i % x.block] * depth + i // x.block for i in images(tiled_copy(x, (x.block, depth), (1, x.block)))]
     padding = x.smem_stride - x.block
     along = f"{x.mode} and {padding} of padding" if padding else x.mode
-    where = "global memory" if x.workspace is None else "its workspace"
-    grids = (
-        tile_grid(f"{name} in {where}, {x.tensor.major}-major", source, colours, modes, x.vector),
-        tile_grid(
-            f"{name} in a stage of shared memory, {x.mode}-major", destination, colours, (plan.k, along), x.smem_vector
-        ),
+    stage = tile_grid(
+        f"{name} in a stage of shared memory, {x.mode}-major",
+        partition(plan.threads, places, (depth, x.smem_stride)),
+        thread_colours(plan.threads),
+        (plan.k, along),
+        x.smem_vector,
     )
-    bits = x.bits
-    how = f"cp.async, {bits} bits" if x.atom == "cp_async" else f"through registers, {bits} bits"
+    written = x.smem_vector * x.tensor.dtype.bits
+    return draw_copy(plan, x, found, stage, "." if written == x.bits else f", and writes of {written} bits.")
+
+
+def draw_copy(
+    plan: MultistagePlan, x: StagedOperand, found: Sequence[Access], stage: Grid, more: str, *subjects: Subject
+) -> Figure:
+    """The picture of an operand's tile in global memory, and of a `stage` of shared memory; `more` ends the caption."""
+    name, tile, k_major = x.tensor.name, (x.block, plan.tile[plan.k]), x.tensor.major == plan.k
+    # What is contiguous in memory stands in a row.
+    shape, modes = (tile, (x.mode, plan.k)) if k_major else (tile[::-1], (plan.k, x.mode))
+    strides = (1, tile[0]) if k_major else (tile[1], 1)
+    source = partition(plan.threads, images(tiled_copy(x, tile, strides)), shape)
+    colours = thread_colours(plan.threads)
+    where = "global memory" if x.workspace is None else "its workspace"
+    grids = (tile_grid(f"{name} in {where}, {x.tensor.major}-major", source, colours, modes, x.vector), stage)
     values = prod(tile) // plan.threads
     return Figure(
         f"copy-{name.lower()}",
@@ -119,10 +124,9 @@ def _copy(plan: GemmPlan, x: GemmOperand, found: Sequence[Access]) -> Figure:
         grids,
         colours.palette,
         thread_legend(plan.threads, colours),
-        arrows=(how,),
-        caption=f"{plan.threads} threads copy {count(values, 'element')} each of a tile of {x.block} x {tile[1]}, in "
-        f"{count(values // x.vector, 'access')} of {bits} bits"
-        + (f", and writes of {written} bits." if (written := x.smem_vector * x.tensor.dtype.bits) != bits else "."),
+        arrows=(f"{'through registers' if x.through_registers else 'cp.async'}, {x.bits} bits",),
+        caption=f"{plan.threads} threads copy {count(values, 'element')} each of a tile of {tile[0]} x {tile[1]}, in "
+        f"{count(values // x.vector, 'access')} of {x.bits} bits{more}",
         notes=(*access_texts(found), *sharing_notes(grids)),
-        subjects=(Subject(("schedule", "copies", name)),),
+        subjects=(Subject(("schedule", "copies", name)), *subjects),
     )

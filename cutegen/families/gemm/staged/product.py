@@ -9,19 +9,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from math import prod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tensor_layouts import Layout, size
 
 from cutegen import layouts
 from cutegen.atoms.targets import MAX_VECTOR_BITS
 from cutegen.families.gemm.staged.schedule import Copy, GemmSchedule, Spec, Workspace
-from cutegen.language.model import Tensor
+from cutegen.families.gemm.words import MAX_EXTENT, tile_of
+from cutegen.language.model import KernelSpec, Tensor
 from cutegen.layouts import make_layout_tv
 from cutegen.planning.promises import aligned_elements, whole_accesses
 from cutegen.planning.sound import MAX_THREADS, MAX_VALUES, deals_out
 
-MAX_EXTENT = 65536  # of a tile along one mode: more never fits shared memory
 LEAST_DEPTH = 2  # of a tile along k: the next step is read while one is multiplied
 STAGES, LEAST_STAGES = 3, 2  # of shared memory: what is inferred, and the fewest of a pipeline
 FRAGMENT_BYTES = 16  # of neighbours that a thread owns along m and n: one access, also of the output
@@ -46,7 +46,7 @@ class Product(NamedTuple):
         return self.m, self.n
 
 
-def product_of(spec: Spec) -> Product:
+def product_of(spec: KernelSpec[Any]) -> Product:
     """The matrix product of a spec, with its operands as the mainloop reads them.
 
     From a workspace it reads another majorness, and rows that start at multiples of 16 bytes.
@@ -57,13 +57,15 @@ def product_of(spec: Spec) -> Product:
     return Product(a, b, a.shape[-2], b.shape[-2], a.shape[-1])
 
 
-def _as_read(spec: Spec, tensor: Tensor) -> Tensor:
+def _as_read(spec: KernelSpec[Any], tensor: Tensor) -> Tensor:
     space = workspaces(spec).get(tensor.name)
     return tensor if space is None else replace(tensor, major=space.major, align=MAX_VECTOR_BITS // 8)
 
 
-def workspaces(spec: Spec) -> Mapping[str, Workspace]:
-    return spec.schedule.workspace
+def workspaces(spec: KernelSpec[Any]) -> Mapping[str, Workspace]:
+    """Those of a spec's operands; on tensor cores they have none."""
+    found: Mapping[str, Workspace] = getattr(spec.schedule, "workspace", {})
+    return found
 
 
 def whole_rows(spec: Spec, tensor: Tensor) -> int:
@@ -77,19 +79,9 @@ def column_of(schedule: GemmSchedule, tensor: str) -> Layout | None:
     return None if smem is None else smem.layout
 
 
-def tile_of(schedule: GemmSchedule, mode: str) -> int:
-    assert schedule.tiler is not None
-    return schedule.tiler[mode]
-
-
 def threads_of(schedule: GemmSchedule) -> int:
     assert schedule.mma.thread_layout is not None
     return int(size(schedule.mma.thread_layout))
-
-
-def operand_vector(copy: Copy, tensor: Tensor) -> int:
-    assert copy.bits is not None
-    return max(1, copy.bits // tensor.dtype.bits)
 
 
 def copy_run(copy: Copy, along: int) -> int:
@@ -142,12 +134,6 @@ def epilogue_run(spec: Spec, schedule: GemmSchedule) -> int:
         return 1
     run = layouts.unit_stride_run(fragment(schedule, mode, side)[1])
     return min(run, aligned_elements(output), whole_accesses(spec, output.major))
-
-
-def epilogue_vector(spec: Spec) -> int:
-    bits = spec.schedule.copies[spec.output.name].bits
-    assert bits is not None
-    return max(1, bits // spec.output.dtype.bits)
 
 
 # ------------------------------------------------------------------------------------------------------- soundness

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Protocol
 
 from cutegen.expressions.tree import Compute
 from cutegen.families.gemm.batches import without_batch
-from cutegen.families.gemm.staged.schedule import GemmSchedule, Predicate, Scheduler
+from cutegen.families.gemm.staged.schedule import GemmSchedule
+from cutegen.families.gemm.words import GemmWords
 from cutegen.language.computing import first_output, say
 from cutegen.language.context import Context
 from cutegen.language.model import Tensor
@@ -36,23 +36,8 @@ BATCH_LOCALS = frozenset({"l_tile", "grid_l"})
 """Variables of a kernel with a batch, which no scalar may be called."""
 
 
-class Named(Protocol):
-    """What the schedules of all multistage gemms have that names modes and tensors."""
-
-    @property
-    def tiler(self) -> Mapping[str, int] | None: ...
-    @property
-    def predication(self) -> Mapping[str, Predicate]: ...
-    @property
-    def scheduler(self) -> Scheduler: ...
-    @property
-    def copies(self) -> Mapping[str, object]: ...
-    @property
-    def smem(self) -> Mapping[str, object]: ...
-
-
 def check_names(
-    ctx: Context, schedule: Named, tensors: Mapping[str, Tensor], compute: Compute | None
+    ctx: Context, schedule: GemmWords, tensors: Mapping[str, Tensor], compute: Compute | None
 ) -> tuple[tuple[str, ...] | None, tuple[str, ...] | None]:
     """Says which modes and tensors there are not; returns the modes m, n and k and the names of A and B, if known."""
     modes: tuple[str, ...] | None = None

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from tensor_layouts import Layout
 
 from cutegen.atoms.copies import COPY_ATOM_SAYS, COPY_ATOMS, WIDTHS, CopyAtomName
 from cutegen.atoms.mma import ATOMS, MmaAtomName
 from cutegen.dtypes import Dtype
+from cutegen.families.gemm.words import GemmWords, atom_key, tiler_key
 from cutegen.language.kinds import ByName, Choice, DtypeName, Integer, LayoutText, Record, Text, key
-from cutegen.language.model import KernelSpec, Schedule
+from cutegen.language.model import KernelSpec
 
 OWN_ATOMS: tuple[MmaAtomName, ...] = ("fma",)  # that the templates of this family print
 Predicate = Literal["none", "mask", "residue_first"]
@@ -22,9 +23,7 @@ Predicate = Literal["none", "mask", "residue_first"]
 class Mma:
     """The multiply-accumulate of a block."""
 
-    atom: MmaAtomName | None = key(
-        Choice(OWN_ATOMS), f"{'; '.join(f'`{name}`: {ATOMS[name].says}' for name in OWN_ATOMS)}."
-    )
+    atom: MmaAtomName | None = atom_key(OWN_ATOMS)
     thread_layout: Layout | None = key(LayoutText(), "Coordinate (M, N, K) to thread.")
     permutation: Mapping[str, Layout] = key(
         ByName(LayoutText(), "Permutation of this mode."),
@@ -101,13 +100,21 @@ class Scheduler:
     )
 
 
+def guards_key() -> Any:
+    """The key of how modes are guarded."""
+    each = ByName(
+        Choice(get_args(Predicate)),
+        "How this mode is guarded: `none`: not, the host refuses a size that does not divide; `mask`: accesses "
+        "past the end are left out; `residue_first`: the incomplete tile comes first, the others run unguarded.",
+    )
+    return key(each, "Guards by mode.", factory=dict)
+
+
 @dataclass(frozen=True)
-class GemmSchedule(Schedule):
+class GemmSchedule(GemmWords):
     """Schedule of a matrix product."""
 
-    tiler: Mapping[str, int] | None = key(
-        ByName(Integer(), "Elements along this mode.", least=1), "Size of a block's tile along M, N and K."
-    )
+    tiler: Mapping[str, int] | None = tiler_key()
     mma: Mma = key(Record(Mma), "The multiply-accumulate of a block.", factory=Mma, block=True)
     copies: Mapping[str, Copy] = key(
         ByName(Record(Copy), "One tensor's copy."), "How tensors move, by tensor.", factory=dict, block=True
@@ -123,15 +130,7 @@ class GemmSchedule(Schedule):
         ByName(Record(SharedMemory), "One tensor's shared memory."), "Shared memory, by tensor.", factory=dict
     )
     pipeline: Pipeline = key(Record(Pipeline), "Software pipeline from global to shared memory.", factory=Pipeline)
-    predication: Mapping[str, Predicate] = key(
-        ByName(
-            Choice(get_args(Predicate)),
-            "How this mode is guarded: `none`: not, the host refuses a size that does not divide; `mask`: accesses "
-            "past the end are left out; `residue_first`: the incomplete tile comes first, the others run unguarded.",
-        ),
-        "Guards by mode.",
-        factory=dict,
-    )
+    predication: Mapping[str, Predicate] = guards_key()
     scheduler: Scheduler = key(Record(Scheduler), "The order in which thread blocks walk the tiles.", factory=Scheduler)
 
 

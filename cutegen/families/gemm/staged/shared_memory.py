@@ -15,8 +15,9 @@ from tensor_layouts import size
 from cutegen import layouts
 from cutegen.atoms.targets import BANK_BYTES, BANKS
 from cutegen.families.gemm.staged.copies import operand_along_k
-from cutegen.families.gemm.staged.product import FRAGMENT_BYTES, column_of, fragment, is_sound, product_of, tile_of
+from cutegen.families.gemm.staged.product import FRAGMENT_BYTES, column_of, fragment, is_sound, product_of
 from cutegen.families.gemm.staged.schedule import Copy, GemmSchedule, Spec
+from cutegen.families.gemm.words import tile_of
 from cutegen.language.edits import with_value
 from cutegen.language.kinds import Path
 from cutegen.language.model import Tensor

@@ -18,9 +18,9 @@ from cutegen.families.gemm.wgmma.product import (
     source_buffers,
     sources,
     split_of,
-    tile_of,
 )
 from cutegen.families.gemm.wgmma.schedule import Spec
+from cutegen.families.gemm.words import tile_of
 from cutegen.language.model import Tensor
 from cutegen.parts.acting import value_of
 from cutegen.parts.declared import Barriers, Buffer, Declared, bytes_of

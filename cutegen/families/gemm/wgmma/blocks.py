@@ -5,16 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from math import prod
 
-from cutegen.families.gemm.wgmma.product import (
-    GRANULE,
-    MAX_EXTENT,
-    exchanged,
-    product_of,
-    size_of,
-    split_of,
-    tile_of,
-)
+from cutegen.families.gemm.inferring import filled, infer_walk
+from cutegen.families.gemm.wgmma.product import GRANULE, exchanged, product_of, size_of, split_of
 from cutegen.families.gemm.wgmma.schedule import Spec
+from cutegen.families.gemm.words import MAX_EXTENT, tile_of
 from cutegen.planning.report import Report
 
 GPCS = (18, 18, 18, 18, 18, 16, 16, 10)
@@ -63,26 +57,19 @@ def _has_few_tiles(spec: Spec) -> bool:
 
 
 def infer_scheduler(spec: Spec, report: Report) -> Spec:
-    walk, where = spec.schedule.scheduler, ("schedule", "scheduler")
-    if walk.kind is None:
-        few = split_of(spec) > 1 and walk.blocks is None
-        walk = replace(walk, kind="grid" if few else "persistent")
-        why = "loads of the next tile are under way while one is stored"
-        if few:
-            why = f"blocks along {product_of(spec).k} are for few tiles, one for each cluster"
-        report.infer(why, *where, "kind")
-    if walk.raster is None:
-        walk = replace(walk, raster=product_of(spec).m)
-        report.infer("as CUTLASS numbers blocks", *where, "raster")
-    if walk.swizzle is None:
-        walk = replace(walk, swizzle=BAND)
-        report.infer("blocks that run at the same time share operands in L2", *where, "swizzle")
-    if walk.blocks is None and walk.kind == "persistent":
-        size = size_of(spec)
-        walk = replace(walk, blocks=sum(group // size for group in GPCS) * size)
-        what = f"as many clusters of {size} as" if size > 1 else "as many as"
-        report.infer(f"{what} run at once on {sum(GPCS)} multiprocessors", *where, "blocks")
-    if walk.launch is None:
-        walk = replace(walk, launch="dependent")
-        report.infer("barriers and tensor maps are ready when the kernel before ends", *where, "launch")
-    return replace(spec, schedule=replace(spec.schedule, scheduler=walk))
+    """The spec with the order in which clusters walk tiles, how many there are of them, and when they start."""
+    schedule, product, size = spec.schedule, product_of(spec), size_of(spec)
+    if schedule.scheduler.kind is None:
+        kind, why = "persistent", "loads of the next tile are under way while one is stored"
+        if split_of(spec) > 1 and schedule.scheduler.blocks is None:
+            kind, why = "grid", f"blocks along {product.k} are for few tiles, one for each cluster"
+        schedule = filled(schedule, report, ("scheduler", "kind"), kind, why)
+    schedule = infer_walk(schedule, report, product.m, BAND, "blocks that run at the same time share operands in L2")
+    if schedule.scheduler.blocks is None and schedule.scheduler.kind == "persistent":
+        blocks, of = sum(group // size for group in GPCS) * size, f"clusters of {size} as" if size > 1 else "as"
+        why = f"as many {of} run at once on {sum(GPCS)} multiprocessors"
+        schedule = filled(schedule, report, ("scheduler", "blocks"), blocks, why)
+    if schedule.scheduler.launch is None:
+        why = "barriers and tensor maps are ready when the kernel before ends"
+        schedule = filled(schedule, report, ("scheduler", "launch"), "dependent", why)
+    return replace(spec, schedule=schedule)

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from cutegen.analysis.words import count
-from cutegen.atoms.targets import TARGETS
 from cutegen.families.common.planning import require_divisible
+from cutegen.families.gemm.inferring import require_whole_accesses, room_of
 from cutegen.families.gemm.wgmma.alignment_inference import infer_alignment, obstacle_of
 from cutegen.families.gemm.wgmma.allocation import smem_bytes
 from cutegen.families.gemm.wgmma.product import (
@@ -58,10 +58,7 @@ def infer_epilogue(spec: Spec, report: Report) -> Spec:
         why = f"a thread has pairs of neighbours along {n}, where sizes and alignment let it move them at once"
         report.infer(why, "schedule", "copies", spec.output.name, "bits")
     spec = replace(spec, schedule=replace(spec.schedule, copies=copies | {spec.output.name: lead}))
-    vector, major = vector_of(spec), spec.output.major
-    assert major is not None
-    what = f"accesses of {vector} elements of {spec.output.name} along {major}"
-    spec = require_divisible(spec, report, major, vector, what)
+    spec = require_whole_accesses(spec, report, spec.output, vector_of(spec))
     for tensor in dict.fromkeys((*passing(spec), *sources(spec))):
         assert tensor.major is not None
         if stands_anywhere(spec, tensor):
@@ -176,11 +173,6 @@ def infer_buffers(spec: Spec, report: Report) -> Spec:
                 copies[tensor.name] = replace(copies[tensor.name], stages=written[0] if written else number)
                 report.infer(because, "schedule", "copies", tensor.name, "stages")
     return replace(spec, schedule=replace(spec.schedule, copies=copies))
-
-
-def room_of(spec: Spec) -> int:
-    """Bytes of shared memory that a block of every target can have."""
-    return min((TARGETS[target].smem_per_block for target in spec.targets if target in TARGETS), default=0)
 
 
 def smem_with(spec: Spec, stages: int, buffers: int, read: int) -> int:

@@ -7,20 +7,19 @@ from dataclasses import replace
 from typing import TypeVar
 
 from cutegen.analysis.words import count
-from cutegen.families.common.planning import default_predication, require_divisible, resolve_tensors
+from cutegen.families.common.planning import resolve_tensors
+from cutegen.families.gemm.inferring import filled, infer_guards, infer_swizzle, room_of
 from cutegen.families.gemm.wgmma.alignment_inference import infer_alignment
 from cutegen.families.gemm.wgmma.blocks import infer_cluster, infer_scheduler
 from cutegen.families.gemm.wgmma.epilogue_inference import (
     BUFFERS,
     infer_buffers,
     infer_epilogue,
-    room_of,
     smem_with,
 )
 from cutegen.families.gemm.wgmma.product import (
     COLUMNS,
     GRANULE,
-    MAX_EXTENT,
     MOST_COLUMNS,
     ROWS,
     TARGET,
@@ -34,9 +33,9 @@ from cutegen.families.gemm.wgmma.product import (
     product_of,
     shared_buffers,
     split_of,
-    tile_of,
 )
-from cutegen.families.gemm.wgmma.schedule import SWIZZLES, Copy, Predicate, SharedMemory, Spec
+from cutegen.families.gemm.wgmma.schedule import Copy, Spec
+from cutegen.families.gemm.words import MAX_EXTENT, tile_of
 from cutegen.language.edits import with_value
 from cutegen.language.model import Tensor
 from cutegen.planning.report import Report
@@ -83,10 +82,9 @@ def resolve(spec: Spec, report: Report) -> Spec:
 
 
 def _infer_atom(spec: Spec, report: Report) -> Spec:
-    if spec.schedule.mma.atom is None:
-        report.infer("the family's own", "schedule", "mma", "atom")
-        return replace(spec, schedule=with_value(spec.schedule, ("mma", "atom"), "wgmma"))
-    return spec
+    if spec.schedule.mma.atom is not None:
+        return spec
+    return replace(spec, schedule=filled(spec.schedule, report, ("mma", "atom"), "wgmma", "the family's own"))
 
 
 def _infer_rows(spec: Spec, report: Report) -> Spec:
@@ -98,8 +96,7 @@ def _infer_rows(spec: Spec, report: Report) -> Spec:
     why = (
         f"{m} is less than the {ROWS} rows of one product" if few else "A has the rows of a product, and B its columns"
     )
-    report.infer(why, "schedule", "mma", "rows")
-    return replace(spec, schedule=with_value(spec.schedule, ("mma", "rows"), n if few else m))
+    return replace(spec, schedule=filled(spec.schedule, report, ("mma", "rows"), n if few else m, why))
 
 
 def _infer_tile(spec: Spec, report: Report) -> Spec:
@@ -153,20 +150,12 @@ def _infer_tile(spec: Spec, report: Report) -> Spec:
 
 def _infer_swizzles(spec: Spec, report: Report) -> Spec:
     """The widest swizzle that the tile of an operand fills."""
-    found, product = dict(spec.schedule.smem), product_of(spec)
+    schedule, product = spec.schedule, product_of(spec)
     for tensor, mode in product.sides:
-        own = found.get(tensor.name, _first_of(found, product.stacked, tensor) or SharedMemory())
-        if own.swizzle is None:
-            extent = contiguous_bytes(spec, tensor, mode)
-            fitting = next((width for width in SWIZZLES if extent % width == 0), None)
-            if fitting is None:
-                continue  # lint says why
-            own = replace(own, swizzle=fitting)
-            report.infer(
-                f"the widest of which {extent} bytes are a multiple", "schedule", "smem", tensor.name, "swizzle"
-            )
-        found[tensor.name] = own
-    return replace(spec, schedule=replace(spec.schedule, smem=found))
+        like = schedule.smem.get(tensor.name) or _first_of(schedule.smem, product.stacked, tensor)
+        schedule = replace(schedule, smem={**schedule.smem, **({tensor.name: like} if like else {})})
+        schedule = infer_swizzle(schedule, report, tensor, contiguous_bytes(spec, tensor, mode))
+    return replace(spec, schedule=schedule)
 
 
 def _first_of(words: Mapping[str, W], stacked: Sequence[Tensor], tensor: Tensor) -> W | None:
@@ -220,8 +209,7 @@ def _infer_stages(spec: Spec, report: Report) -> Spec:
         stages, why = max(1, tiles), f"{whose} {count(tiles, 'tile')}"
     while stages > 1 and smem_with(spec, stages, shared_buffers(spec) or BUFFERS[0], BUFFERS[0]) > room_of(spec):
         stages, why = stages - 1, "as many as fit shared memory"
-    report.infer(why, "schedule", "pipeline", "stages")
-    return replace(spec, schedule=with_value(schedule, ("pipeline", "stages"), stages))
+    return replace(spec, schedule=filled(schedule, report, ("pipeline", "stages"), stages, why))
 
 
 def _infer_in_flight(spec: Spec, report: Report) -> Spec:
@@ -233,20 +221,11 @@ def _infer_in_flight(spec: Spec, report: Report) -> Spec:
         in_flight, why = 0, "the only stage is free once it has been multiplied"
     elif spec.schedule.pipeline.stages == FEW_STAGES:
         in_flight, why = 0, "of two stages the one that has been multiplied is loaded again at once"
-    report.infer(why, "schedule", "mma", "in_flight")
-    return replace(spec, schedule=with_value(spec.schedule, ("mma", "in_flight"), in_flight))
+    return replace(spec, schedule=filled(spec.schedule, report, ("mma", "in_flight"), in_flight, why))
 
 
 def _infer_predication(spec: Spec, report: Report) -> Spec:
     """A mode is masked unless its size is whole tiles of a cluster."""
-    product = product_of(spec)
-    predication: dict[str, Predicate] = dict(spec.schedule.predication)
-    for mode, blocks in zip((product.m, product.n), cluster_of(spec), strict=True):
-        tile = tile_of(spec.schedule, mode) * blocks
-        if mode not in predication:
-            predication[mode] = "none" if default_predication(spec, report, mode, tile) else "mask"
-        if predication[mode] == "none":
-            why = f"predication of {mode} is none and the tile of a cluster is {tile}"
-            spec = require_divisible(spec, report, mode, tile, why)
-    ordered = {mode: predication[mode] for mode in (product.m, product.n)}
-    return replace(spec, schedule=replace(spec.schedule, predication=ordered))
+    sides = zip(product_of(spec).modes, cluster_of(spec), strict=False)
+    tiles = {mode: tile_of(spec.schedule, mode) * blocks for mode, blocks in sides}
+    return infer_guards(spec, report, tiles, dict.fromkeys(tiles, "mask"), "the tile of a cluster")

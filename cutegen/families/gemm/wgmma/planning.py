@@ -33,10 +33,10 @@ from cutegen.families.gemm.wgmma.product import (
     stands_anywhere,
     swizzle_of,
     threads_of,
-    tile_of,
     vector_of,
 )
 from cutegen.families.gemm.wgmma.schedule import Spec
+from cutegen.families.gemm.words import tile_of
 from cutegen.language.model import Tensor
 
 SLICE = 4  # accumulators that the epilogue takes at a time: those of one step of 8 columns

@@ -8,7 +8,8 @@ from typing import NamedTuple
 from tensor_layouts import Layout
 
 from cutegen.dtypes import Dtype
-from cutegen.families.gemm.wgmma.schedule import MOST_STAGES, SWIZZLES, Spec, WarpspecializedSchedule
+from cutegen.families.gemm.wgmma.schedule import MOST_STAGES, Spec, WarpspecializedSchedule
+from cutegen.families.gemm.words import MAX_EXTENT, SWIZZLES, tile_of
 from cutegen.language.model import Tensor
 from cutegen.planning.batches import batch_of
 from cutegen.planning.promises import fitting_elements, known_divisor
@@ -21,7 +22,6 @@ SWIZZLED = 1024  # bytes, at multiples of which swizzled tiles stand: after eigh
 COLUMNS, MOST_COLUMNS = 8, 256  # of one wgmma: a multiple of, and at most
 DEPTH_BYTES = 32  # of one wgmma along k
 ALIGN = 16  # bytes: of the address of what a tensor map describes, and of its rows
-MAX_EXTENT = 65536  # of a tile along one mode: more never fits shared memory
 GRANULE = 16  # columns that one stmatrix writes of 16 rows: pieces of outputs are multiples of it
 PASSING_BITS = (16, 32)  # of the elements of outputs that pass shared memory
 MOST_BUFFERS = 4  # of a warpgroup for its epilogue, beyond which more gain nothing
@@ -75,11 +75,6 @@ def product_of(spec: Spec) -> Product:
 def exchanged(spec: Spec) -> bool:
     """Whether A and B have exchanged their parts: rows of the product are columns of the output."""
     return product_of(spec).m != spec.output.shape[-2]
-
-
-def tile_of(schedule: WarpspecializedSchedule, mode: str) -> int:
-    assert schedule.tiler is not None
-    return schedule.tiler[mode]
 
 
 def groups_of(schedule: WarpspecializedSchedule) -> int:

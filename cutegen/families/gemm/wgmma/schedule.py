@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from cutegen.atoms.copies import WIDTHS
-from cutegen.atoms.mma import ATOMS, MmaAtomName
+from cutegen.atoms.mma import MmaAtomName
+from cutegen.families.gemm.words import SWIZZLES, GemmWords, atom_key, tiler_key
 from cutegen.language.kinds import ByName, Choice, Integer, Record, Text, key
-from cutegen.language.model import KernelSpec, Schedule
+from cutegen.language.model import KernelSpec
 
 OWN_ATOMS: tuple[MmaAtomName, ...] = ("wgmma",)  # that the templates of this family print
-SWIZZLES = (128, 64, 32)  # bytes, over which runs of 16 bytes exchange their places
 Predicate = Literal["none", "mask"]
 Role = Literal["producer", "consumer"]
 Roles = Literal["cooperative", "pingpong"]
@@ -30,9 +30,7 @@ MOST_CLUSTER = 8  # blocks of a cluster that every Hopper takes
 class Mma:
     """The multiply-accumulate of a warpgroup."""
 
-    atom: MmaAtomName | None = key(
-        Choice(OWN_ATOMS), f"{'; '.join(f'`{name}`: {ATOMS[name].says}' for name in OWN_ATOMS)}."
-    )
+    atom: MmaAtomName | None = atom_key(OWN_ATOMS)
     rows: str | None = key(
         Text(),
         "The mode of the output, M or N, along which one product has its 64 rows; along the other it has 8 to 256 "
@@ -151,12 +149,10 @@ class Scheduler:
 
 
 @dataclass(frozen=True)
-class WarpspecializedSchedule(Schedule):
+class WarpspecializedSchedule(GemmWords):
     """Schedule of a matrix product on Hopper's tensor cores."""
 
-    tiler: Mapping[str, int] | None = key(
-        ByName(Integer(), "Elements along this mode.", least=1), "Size of a block's tile along M, N and K."
-    )
+    tiler: Mapping[str, int] | None = tiler_key()
     cluster: Mapping[str, int] = key(
         ByName(Integer(1, MOST_CLUSTER), "Blocks along this mode."),
         "Blocks of a cluster along M, N and K: neighbours along N share what they load of A, and along M of B. Those "

@@ -7,11 +7,12 @@ from collections.abc import Iterator, Sequence
 from cutegen.analysis import Access, accesses, conflicts
 from cutegen.atoms.targets import BANK_BYTES, BANKS, MAX_VECTOR_BITS
 from cutegen.families.gemm.fma.planning import plan as make_plan
-from cutegen.families.gemm.fma.rules.operands import operands, other_permutations
-from cutegen.families.gemm.staged import product as gemm
+from cutegen.families.gemm.fma.rules.operands import other_permutations
 from cutegen.families.gemm.staged.plan import GemmPlan
+from cutegen.families.gemm.staged.rules.copies import operands
 from cutegen.families.gemm.staged.schedule import Spec
 from cutegen.families.gemm.staged.shared_memory import column_stride, pad_of, pad_path
+from cutegen.families.gemm.words import vector_of
 from cutegen.language.diagnostics import has_errors
 from cutegen.language.model import Tensor
 from cutegen.lint.rule import Accesses, Candidate, Finding, Say
@@ -33,7 +34,7 @@ def padding_aligned(spec: Spec, say: Say) -> None:
     for tensor, mode, copy in operands(spec):
         if tensor.major != mode and copy.atom == "universal":
             continue  # it writes one element at a time
-        vector, pad = gemm.operand_vector(copy, tensor), pad_of(schedule, tensor)
+        vector, pad = vector_of(copy, tensor), pad_of(schedule, tensor)
         column, size_ = column_stride(schedule, tensor, mode), tensor.dtype.bytes
         if column * size_ % (vector * size_) == 0:
             continue

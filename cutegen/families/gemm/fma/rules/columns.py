@@ -9,11 +9,11 @@ from tensor_layouts import Layout, LayoutError, compose, size
 
 from cutegen import layouts
 from cutegen.families.gemm.fma.planning import plan as make_plan
-from cutegen.families.gemm.fma.rules.operands import with_copy
 from cutegen.families.gemm.staged import product as gemm
 from cutegen.families.gemm.staged.partitions import positions, tiled_write
-from cutegen.families.gemm.staged.product import MAX_EXTENT
+from cutegen.families.gemm.staged.rules.copies import with_copy
 from cutegen.families.gemm.staged.schedule import Spec
+from cutegen.families.gemm.words import MAX_EXTENT, tile_of, vector_of
 from cutegen.language.model import Tensor
 from cutegen.layouts import format_layout, pair
 from cutegen.lint.rule import Candidate, Say
@@ -24,7 +24,7 @@ def columns(spec: Spec, say: Say) -> None:
     """A layout of shared memory has as many places as the tile is long, and keeps accesses whole."""
     schedule, (a, b, m, n, _) = spec.schedule, gemm.product_of(spec)
     for tensor, mode in ((a, m), (b, n)):
-        column, block = gemm.column_of(schedule, tensor.name), gemm.tile_of(schedule, mode)
+        column, block = gemm.column_of(schedule, tensor.name), tile_of(schedule, mode)
         if column is None or block > MAX_EXTENT:  # the latter never fits shared memory, which is said already
             continue
         path, shown = ("schedule", "smem", tensor.name, "layout"), format_layout(column)
@@ -41,7 +41,7 @@ def columns(spec: Spec, say: Say) -> None:
             and copy.bits
             and copy.atom == "cp_async"
         ):
-            vector = gemm.operand_vector(copy, tensor)
+            vector = vector_of(copy, tensor)
             if not layouts.keeps_runs(column, vector):
                 say(
                     f"cp.async writes {vector} neighbours along {mode} at once, and {shown} parts them",

@@ -12,9 +12,11 @@ from tensor_layouts import Layout, size
 
 from cutegen import layouts
 from cutegen.families.common.rules.candidates import several_in_tiler
-from cutegen.families.gemm.fma.rules.operands import copy_path, operands, well_formed, with_copy
+from cutegen.families.gemm.fma.rules.operands import well_formed
 from cutegen.families.gemm.staged import product as gemm
+from cutegen.families.gemm.staged.rules.copies import copy_path, operands, with_copy
 from cutegen.families.gemm.staged.schedule import Spec
+from cutegen.families.gemm.words import tile_of
 from cutegen.language.diagnostics import has_errors
 from cutegen.language.kinds import Path
 from cutegen.language.model import Tensor
@@ -31,13 +33,13 @@ def copied(spec: Spec, say: Say) -> None:
         return  # nothing was tried
     schedule, k = spec.schedule, gemm.product_of(spec).k
     because = tuple(
-        f"the mma's {threads} threads along {mode} do not divide {gemm.tile_of(schedule, mode)} either"
+        f"the mma's {threads} threads along {mode} do not divide {tile_of(schedule, mode)} either"
         for mode, threads in _undivided(spec).items()
     )
     for tensor, mode, copy in operands(spec):
         if copy.thread_layout is not None and copy.value_layout is not None:
             continue
-        threads, block, depth = gemm.threads_of(schedule), gemm.tile_of(schedule, mode), gemm.tile_of(schedule, k)
+        threads, block, depth = gemm.threads_of(schedule), tile_of(schedule, mode), tile_of(schedule, k)
         places: list[Path] = [("schedule", "tiler", mode), ("schedule", "tiler", k), ("schedule", "tiler")]
         if _odd_threads(spec):
             places.insert(0, ("schedule", "mma", "thread_layout"))
@@ -59,7 +61,7 @@ def _undivided(spec: Spec) -> dict[str, int]:
     schedule = spec.schedule
     assert schedule.mma.thread_layout is not None
     sizes = zip(gemm.product_of(spec).sides, layouts.mode_sizes(schedule.mma.thread_layout), strict=False)
-    return {mode: threads for mode, threads in sizes if gemm.tile_of(schedule, mode) % threads}
+    return {mode: threads for mode, threads in sizes if tile_of(schedule, mode) % threads}
 
 
 def _odd_threads(spec: Spec) -> bool:
@@ -69,7 +71,7 @@ def _odd_threads(spec: Spec) -> bool:
     if not is_written(spec, "schedule", "mma", "thread_layout"):
         return False
     schedule = spec.schedule
-    return any(gemm.tile_of(schedule, mode) % (x // (x & -x)) for mode, x in _undivided(spec).items())
+    return any(tile_of(schedule, mode) % (x // (x & -x)) for mode, x in _undivided(spec).items())
 
 
 def _other_threads_or_tile(spec: Spec, mode: str, code: str) -> str | None:
@@ -85,7 +87,7 @@ def _other_threads_or_tile(spec: Spec, mode: str, code: str) -> str | None:
 
     near = []
     for own, threads in zip(gemm.product_of(spec).sides, sizes, strict=True):
-        divisors = [x for x in range(1, MAX_THREADS + 1) if gemm.tile_of(schedule, own) % x == 0]
+        divisors = [x for x in range(1, MAX_THREADS + 1) if tile_of(schedule, own) % x == 0]
         near.append(nsmallest(3, divisors, key=lambda x: abs(log2(x / threads))))
     for m, n in sorted(product(*near), key=far):
         layout = Layout((m, n, 1), (1, m, 0))
@@ -97,7 +99,7 @@ def _other_threads_or_tile(spec: Spec, mode: str, code: str) -> str | None:
 def _other_tile(spec: Spec, mode: str, code: str) -> str | None:
     """A help with another depth, and another extent of the operand's own mode: which one is wanted is not known."""
     _, _, m, n, k = gemm.product_of(spec)
-    tile = {other: gemm.tile_of(spec.schedule, other) for other in (m, n, k)}
+    tile = {other: tile_of(spec.schedule, other) for other in (m, n, k)}
     near = {other: _near(spec, other, tile[other]) for other in (m, n)}
     depths = sorted(DEPTHS, key=lambda depth: abs(log2(depth / tile[k])))
 
@@ -169,7 +171,7 @@ def copy_divides(spec: Spec, say: Say) -> None:
         sizes = zip(layouts.mode_sizes(copy.thread_layout), layouts.mode_sizes(copy.value_layout), strict=True)
         notes, whole = [], {}
         for mode, (threads, values) in zip((own, k), sizes, strict=True):
-            extent, covered = gemm.tile_of(schedule, mode), threads * values
+            extent, covered = tile_of(schedule, mode), threads * values
             if extent % covered:
                 whole[mode] = max(1, round(extent / covered)) * covered
                 notes.append(f"{mode}: {threads} threads * {values} values = {covered} does not divide {extent}")

@@ -14,8 +14,8 @@ from cutegen.families.common.rules.candidates import several_in_tiler
 from cutegen.families.common.rules.dealing import Dealt, whole_warps
 from cutegen.families.common.rules.limits import fewer, shrunk
 from cutegen.families.gemm.staged import product as gemm
-from cutegen.families.gemm.staged.product import MAX_EXTENT
 from cutegen.families.gemm.staged.schedule import Spec
+from cutegen.families.gemm.words import MAX_EXTENT, tile_of
 from cutegen.language.kinds import Path
 from cutegen.lint.rule import Say
 from cutegen.lint.trial import changed, first_that_works, say_layout, written
@@ -102,7 +102,7 @@ def values(spec: Spec, say: Say) -> None:
     if schedule.mma.thread_layout is None:
         return
     _, _, m, n, _ = gemm.product_of(spec)
-    extents = {mode: gemm.tile_of(schedule, mode) for mode in (m, n)}
+    extents = {mode: tile_of(schedule, mode) for mode in (m, n)}
     count = -(-prod(extents.values()) // gemm.threads_of(schedule))
     limit = MAX_VALUES
     if count <= limit:

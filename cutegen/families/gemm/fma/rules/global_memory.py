@@ -9,8 +9,9 @@ from functools import partial
 from cutegen.analysis import Access
 from cutegen.families.common.rules import global_memory
 from cutegen.families.common.rules.candidates import in_tiler
-from cutegen.families.gemm.fma.rules.operands import copy_path, other_permutations
+from cutegen.families.gemm.fma.rules.operands import other_permutations
 from cutegen.families.gemm.staged.plan import GemmPlan
+from cutegen.families.gemm.staged.rules.copies import copy_path
 from cutegen.families.gemm.staged.schedule import Spec
 from cutegen.language.kinds import Path
 from cutegen.lint.rule import Accesses, Candidate, Finding

@@ -1,4 +1,4 @@
-"""Advice on how a kernel fills the machine: tiles, occupancy, predicates, the grid, and arithmetic for its bytes."""
+"""What registers hold, and advice on how a kernel fills the machine: tiles, occupancy, and arithmetic for its bytes."""
 
 from __future__ import annotations
 
@@ -10,15 +10,40 @@ from cutegen.analysis.roofline import arithmetic
 from cutegen.atoms.gpus import GPUS
 from cutegen.families.common.rules import machine
 from cutegen.families.common.rules.candidates import halved_in_tiler, several_in_tiler
+from cutegen.families.common.rules.limits import register_limit
 from cutegen.families.gemm.fma.rules.dealing import FULL, MMA_THREADS
+from cutegen.families.gemm.staged import product as gemm
 from cutegen.families.gemm.staged.plan import GemmPlan
+from cutegen.families.gemm.staged.rules.machine import smaller_tiles
 from cutegen.families.gemm.staged.schedule import Spec
+from cutegen.families.gemm.words import tile_of
 from cutegen.language.kinds import Path
-from cutegen.lint.rule import Accesses, Candidate, Finding
-from cutegen.lint.trial import changed, first_written, written
+from cutegen.lint.rule import Accesses, Candidate, Finding, Say
+from cutegen.lint.trial import changed, first_that_works, first_written, written
 
 SCHEDULERS = 4  # of an SM
 WARPS_A_SCHEDULER = 2  # that hide an arithmetic instruction's latency in code with independent instructions
+
+
+def registers(spec: Spec, say: Say) -> None:
+    """A thread's accumulators should fit its registers."""
+    schedule = spec.schedule
+    _, _, m, n, _ = gemm.product_of(spec)
+    threads = gemm.threads_of(schedule)
+    count = tile_of(schedule, m) * tile_of(schedule, n) // threads
+    assert schedule.mma.accumulator is not None
+    needed, limit = count * schedule.mma.accumulator.bytes // 4, register_limit(threads)
+    if needed <= limit:
+        return
+    say(
+        f"{count} accumulators of {schedule.mma.accumulator.value} do not fit a thread's registers",
+        *("schedule", "tiler"),
+        notes=(
+            f"{tile_of(schedule, m)} * {tile_of(schedule, n)} / {threads} threads = {count}",
+            f"they take {needed} registers, and a thread of {threads} has {limit}",
+        ),
+        help=lambda: first_that_works(say.code, smaller_tiles(spec, 1)),
+    )
 
 
 def unfilled_tiles(spec: Spec, plan: GemmPlan, _: Accesses) -> Iterator[Finding]:
@@ -43,24 +68,6 @@ def _smaller_blocks(spec: Spec, plan: GemmPlan) -> Iterator[Candidate]:
     for stages in range(plan.stages - 1, 1, -1):
         yield written(f"write `stages: {stages}`"), changed(spec, {"pipeline.stages": stages})
     yield from halved_in_tiler(spec, plan.k, plan.tile[plan.k], least=4)
-
-
-def needless_predicate(spec: Spec, plan: GemmPlan, _: Accesses) -> Iterator[Finding]:
-    """Coordinates are compared with a size only where a tile may reach beyond it."""
-    return machine.needless_predicate(spec, plan, spec.schedule.predication)
-
-
-def small_grid(spec: Spec, plan: GemmPlan, _: Accesses) -> Iterator[Finding]:
-    """Where all sizes are fixed, every SM of the chip has a block."""
-    return machine.small_grid(spec, plan, _smaller_tiles(spec, plan))
-
-
-def _smaller_tiles(spec: Spec, plan: GemmPlan) -> Iterator[Candidate]:
-    tile = {mode: plan.tile[mode] for mode in (plan.m, plan.n)}
-    while max(tile.values()) > 16:
-        wide = max(tile, key=lambda mode: tile[mode])
-        tile = {**tile, wide: tile[wide] // 2}
-        yield several_in_tiler(spec, tile)
 
 
 def low_intensity(spec: Spec, plan: GemmPlan, _: Accesses) -> Iterator[Finding]:

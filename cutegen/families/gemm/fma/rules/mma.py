@@ -10,6 +10,7 @@ from cutegen.families.common.rules.candidates import in_tiler
 from cutegen.families.gemm.fma.rules.dealing import MMA_THREADS, along_m_and_n
 from cutegen.families.gemm.staged import product as gemm
 from cutegen.families.gemm.staged.schedule import Spec
+from cutegen.families.gemm.words import tile_of
 from cutegen.layouts import format_layout
 from cutegen.lint.rule import Say
 from cutegen.lint.trial import changed, first_that_works, is_written, say_layout
@@ -63,7 +64,7 @@ def mma_divides(spec: Spec, say: Say) -> None:
     _, _, m, n, _ = gemm.product_of(spec)
     assert schedule.mma.thread_layout is not None
     for mode, threads in zip((m, n), layouts.mode_sizes(schedule.mma.thread_layout), strict=False):
-        extent, step = gemm.tile_of(schedule, mode), int(size(schedule.mma.permutation[mode]))
+        extent, step = tile_of(schedule, mode), int(size(schedule.mma.permutation[mode]))
         if extent % step == 0 or step % threads:  # of the latter the permutation itself is told
             continue
 

@@ -7,10 +7,7 @@ from collections.abc import Iterator
 from tensor_layouts import Layout
 
 from cutegen import layouts
-from cutegen.families.gemm.staged import product as gemm
 from cutegen.families.gemm.staged.schedule import Copy, Spec
-from cutegen.language.kinds import Path
-from cutegen.language.model import Tensor
 from cutegen.layouts import format_layout
 from cutegen.lint.rule import Candidate
 from cutegen.lint.trial import as_written, changed, written
@@ -19,29 +16,12 @@ from cutegen.planning.sound import MAX_THREADS, MAX_VALUES, deals_out
 _RUNS = (8, 4, 2, 1)  # neighbours of a thread, to suggest
 
 
-def operands(spec: Spec) -> Iterator[tuple[Tensor, str, Copy]]:
-    """A and B, each with its own mode and its copy."""
-    a, b, m, n, _ = gemm.product_of(spec)
-    for tensor, mode in ((a, m), (b, n)):
-        yield tensor, mode, spec.schedule.copies[tensor.name]
-
-
-def copy_path(tensor: str, *field: str) -> Path:
-    """Where a spec says how a tensor is copied, or one field of that."""
-    return ("schedule", "copies", tensor, *field)
-
-
 def well_formed(copy: Copy) -> bool:
     """Whether the two layouts can be combined; the rules on ranks and coverage say it where they cannot."""
     threads, values = copy.thread_layout, copy.value_layout
     if threads is None or values is None or {len(layouts.modes_of(x)) for x in (threads, values)} != {2}:
         return False
     return deals_out(threads, MAX_THREADS) and deals_out(values, MAX_VALUES)
-
-
-def with_copy(spec: Spec, tensor: Tensor, **fields: object) -> Spec:
-    """The spec as it was written, with other fields of a tensor's copy; None leaves them to planning."""
-    return changed(spec, {f"copies.{tensor.name}.{name}": value for name, value in fields.items()})
 
 
 def other_permutations(spec: Spec, mode: str, side: int) -> Iterator[Candidate]:

@@ -1,33 +1,29 @@
-"""Rules about the pipeline along k: the depth of a tile, stages and the shared memory that they take."""
+"""Rules about the pipeline along k: the depth of a tile, shared memory, and what stores and stages are of use."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
 
-from cutegen.atoms.targets import TARGETS
 from cutegen.families.common.rules.candidates import halved_in_tiler, in_tiler, show_extents
 from cutegen.families.common.rules.machine import IDLE
 from cutegen.families.gemm.staged import product as gemm
 from cutegen.families.gemm.staged.plan import GemmPlan
 from cutegen.families.gemm.staged.product import LEAST_DEPTH
+from cutegen.families.gemm.staged.rules import pipeline
+from cutegen.families.gemm.staged.rules.pipeline import STAGES, with_stages
 from cutegen.families.gemm.staged.schedule import Spec
 from cutegen.families.gemm.staged.shared_memory import smem_bytes, smem_products
+from cutegen.families.gemm.words import tile_of
 from cutegen.language.edits import with_value
-from cutegen.lint.rule import Accesses, Candidate, Finding, Say
+from cutegen.lint.rule import Accesses, Finding, Say
 from cutegen.lint.trial import changed, first_that_works, first_written, written
-
-STAGES = (2, 32)
-
-
-def _with_stages(spec: Spec, count: int) -> Candidate:
-    return written(f"write `stages: {count}`"), changed(spec, {"pipeline.stages": count})
 
 
 def depth(spec: Spec, say: Say) -> None:
     """A tile is at least 2 deep along k: the next step is read while one is multiplied."""
     k = gemm.product_of(spec).k
-    found = gemm.tile_of(spec.schedule, k)
+    found = tile_of(spec.schedule, k)
     if found < LEAST_DEPTH:
 
         def help() -> str | None:
@@ -38,37 +34,15 @@ def depth(spec: Spec, say: Say) -> None:
         say(message, "schedule", "tiler", k, notes=notes, help=help)
 
 
-def stages(spec: Spec, say: Say) -> None:
-    """Between 2 and 32 stages: one tile is used while `stages` - 1 are on their way."""
-    found, (least, most) = spec.schedule.pipeline.stages, STAGES
-    assert found is not None
-    if not least <= found <= most:
-        counts = (least, 3) if found < least else range(most, least - 1, -1)  # the most that fit, as CG254 says too
-
-        def help() -> str | None:
-            return first_that_works(say.code, (_with_stages(spec, c) for c in counts))
-
-        message = f"{found} stage{'s' * (found > 1)}, and there can be {least} to {most}"
-        notes = (f"one tile is used while {found - 1} are on their way",)
-        say(message, "schedule", "pipeline", "stages", notes=notes, help=help)
-
-
 def shared_memory(spec: Spec, say: Say) -> None:
     """The stages of A and B together fit the shared memory that a block can have, on every target."""
-    schedule = spec.schedule
-    (_, _, m, n, k), stage_count = gemm.product_of(spec), schedule.pipeline.stages
-    buffers, total = smem_bytes(spec)
-    short = [t for t in spec.targets if t in TARGETS and TARGETS[t].smem_per_block < total]
-    if not short:
-        return
-    limits = ", ".join(f"{t} has {TARGETS[t].smem_per_block}" for t in short)
+    schedule, (_, _, m, n, k), (buffers, total) = spec.schedule, gemm.product_of(spec), smem_bytes(spec)
 
     def help() -> str | None:
-        fewer_stages = (_with_stages(spec, count) for count in range((stage_count or 2) - 1, 1, -1))
-        found = first_that_works(say.code, fewer_stages)
+        found = first_that_works(say.code, with_stages(spec, range((schedule.pipeline.stages or 2) - 1, 1, -1)))
         if found:
             return found
-        smaller = [*halved_in_tiler(spec, k, gemm.tile_of(schedule, k), least=2)]
+        smaller = [*halved_in_tiler(spec, k, tile_of(schedule, k), least=2)]
         side = 128
         while side >= 16:
             tile = {m: side, n: side, k: 8}
@@ -77,29 +51,14 @@ def shared_memory(spec: Spec, say: Say) -> None:
             side //= 2
         return first_that_works(say.code, smaller)
 
-    say(
-        f"the kernel needs {total} bytes of shared memory, and {limits}",
-        *first_written(spec, ("schedule", "pipeline", "stages"), ("schedule", "tiler")),
-        notes=(
-            *smem_products(spec),
-            f"{' + '.join(str(x) for x in buffers.values())} = {total}",
-        ),
-        help=help,
-    )
-
-
-def k_predicate(spec: Spec, say: Say) -> None:
-    """The summed mode is guarded by `residue_first` or not at all."""
-    k = gemm.product_of(spec).k
-    if spec.schedule.predication[k] == "mask":
-        message = f"`mask` is not known for `{k}`, which is summed over"
-        say(message, "schedule", "predication", k, help="write `residue_first`")
+    notes = (*smem_products(spec), f"{' + '.join(str(x) for x in buffers.values())} = {total}")
+    pipeline.shared_memory(spec, say, total, notes, help)
 
 
 def store(spec: Spec, say: Say) -> None:
     """`store` is a step of the tile along k, and something that travels through registers is stored there."""
     schedule, (a, b, *_, k) = spec.schedule, gemm.product_of(spec)
-    found, depth, where = schedule.pipeline.store, gemm.tile_of(schedule, k), ("schedule", "pipeline", "store")
+    found, depth, where = schedule.pipeline.store, tile_of(schedule, k), ("schedule", "pipeline", "store")
     if found is None:
         return
     if all(schedule.copies[x.name].atom != "universal" for x in (a, b)):
@@ -127,5 +86,5 @@ def idle_stages(spec: Spec, plan: GemmPlan, _: Accesses) -> Iterator[Finding]:
             f"a block takes {plan.smem_bytes} bytes of shared memory, and {smem_bytes(fewer)[1]} would do",
         ),
         IDLE * (plan.stages - useful),
-        (_with_stages(spec, useful),),
+        with_stages(spec, [useful]),
     )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from cutegen.atoms.targets import F8_PRODUCTS, F8_TARGETS, TARGETS
 from cutegen.dtypes import Dtype
-from cutegen.families.gemm.mma_sync.product import product_of
 from cutegen.families.gemm.mma_sync.schedule import Spec
+from cutegen.families.gemm.staged.product import product_of
 from cutegen.lint.rule import Say
 
 TYPES = (Dtype.bf16, Dtype.f16, Dtype.f32, Dtype.f8e4m3, Dtype.f8e5m2)

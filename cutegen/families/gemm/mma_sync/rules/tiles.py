@@ -12,18 +12,17 @@ from cutegen.atoms.targets import WARP
 from cutegen.families.gemm.mma_sync.product import (
     COLUMNS,
     LEAST_STEPS,
-    MAX_EXTENT,
     PAIR,
     ROWS,
     contiguous,
     depth_of,
     is_plain,
     is_sound,
-    product_of,
-    tile_of,
     warps_of,
 )
-from cutegen.families.gemm.mma_sync.schedule import SWIZZLES, Spec
+from cutegen.families.gemm.mma_sync.schedule import Spec
+from cutegen.families.gemm.staged.product import product_of
+from cutegen.families.gemm.words import MAX_EXTENT, SWIZZLES, tile_of
 from cutegen.language.model import Tensor
 from cutegen.layouts import format_layout
 from cutegen.lint.rule import Candidate, Say

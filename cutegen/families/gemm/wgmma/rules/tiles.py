@@ -12,7 +12,6 @@ from cutegen.families.gemm.wgmma.product import (
     BESIDE,
     COLUMNS,
     DEPTH_BYTES,
-    MAX_EXTENT,
     MOST_COLUMNS,
     ROWS,
     WARPGROUP,
@@ -26,9 +25,9 @@ from cutegen.families.gemm.wgmma.product import (
     sources,
     split_of,
     threads_of,
-    tile_of,
 )
-from cutegen.families.gemm.wgmma.schedule import SWIZZLES, Copy, Spec
+from cutegen.families.gemm.wgmma.schedule import Copy, Spec
+from cutegen.families.gemm.words import MAX_EXTENT, SWIZZLES, tile_of
 from cutegen.lint.rule import Say
 from cutegen.lint.trial import changed, first_that_works, written
 
