@@ -14,7 +14,9 @@
   has the copies, by the names in `TENSORS`.
 - `OP`, where torch knows the kernel by an op: its name, as in `mylib::rms_norm`; `_op`: what it does on a GPU;
   `_library`: the `torch.library.Library` that has it.
-- `_arguments(*arguments)`, where the kernel has workspaces: what the compiled function takes.
+- `_arguments(*arguments)`, where the kernel has workspaces, or calls choose among several by their cost: what the
+  compiled function takes.
+- `_cheapest(*sizes)`, where calls choose so: the number of the kernel that they take.
 
 The compiled function takes all tensors in the order of `TENSORS`, then the scalars. What runs kernels passes such lists
 of arguments around; `as_called` makes of one what the public functions take.
@@ -99,7 +101,34 @@ def copies(module: ModuleType) -> bool:
 
 def has_workspaces(module: ModuleType) -> bool:
     """Whether the compiled function takes memory that the public one makes for each call."""
-    return hasattr(module, "_arguments")
+    return hasattr(module, "_arguments") and not chooses(module)
+
+
+def chooses(module: ModuleType) -> bool:
+    """Whether calls choose among several kernels by their cost."""
+    return hasattr(module, "_cheapest")
+
+
+def cheapest_of(module: ModuleType, spec: KernelSpec, sizes: Mapping[str, int]) -> int:
+    """The number of the kernel that a call of these sizes chooses."""
+    import torch
+
+    empty = [torch.empty(tuple(sizes[mode] for mode in t.shape), device="meta") for t in spec.tensors]
+    return int(module._arguments(*empty, *[1] * len(spec.scalars))[-1])
+
+
+@contextmanager
+def choosing(module: ModuleType, number: int | None) -> Iterator[None]:
+    """Makes calls take the kernel of that number meanwhile, whatever its cost; None: the one that they choose."""
+    own = getattr(module, "_cheapest", None)
+    if number is None or own is None:
+        yield
+        return
+    vars(module)["_cheapest"] = lambda *sizes: number
+    try:
+        yield
+    finally:
+        vars(module)["_cheapest"] = own
 
 
 def op(module: ModuleType) -> str | None:

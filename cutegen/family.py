@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from cutegen.analysis.access import Access
     from cutegen.analysis.buffers import Buffer, Scratch
     from cutegen.analysis.claim import Claim
+    from cutegen.analysis.cost import Cost, Moved
     from cutegen.analysis.tiles import Tiles
     from cutegen.atoms.mma import SumOrder
     from cutegen.codegen.parts import KernelParts
@@ -57,6 +58,7 @@ class Family(ABC, Generic[S, P]):
     atoms: ClassVar[tuple[str, ...]] = ()  # of the mma that its schedules name, where several families share the op
     starter: ClassVar[str] = ""  # as that of an op, which stands for its first family; empty: the op's
     only_targets: ClassVar[tuple[str, ...]] = ()  # where it has no kernels for others; empty: for any that there are
+    estimated: ClassVar[bool] = False  # whether `cost` has an estimate of its kernels
 
     def __init__(self) -> None:
         """Makes the family known to its class of schedules, from which `spec.family` takes it."""
@@ -282,15 +284,11 @@ class Family(ABC, Generic[S, P]):
         return {mode: size if sizes[mode] else 0 for mode, size in self.covered(plan).items()}
 
     def value_seconds(self, plan: P, sizes: Mapping[str, int]) -> float:
-        """About how many seconds the emulator takes for what happens to the results of these sizes, besides what the
-        expressions tell, where that is much: warps that do different things are not run together.
-        """
+        """About how many seconds the emulator takes for results of these sizes, besides what the expressions tell."""
         return 0.0
 
     def threads_beside(self, plan: P, sizes: Mapping[str, int]) -> int:
-        """How many threads a call starts for the size of every mode, besides those of the kernel that the plan tells
-        of.
-        """
+        """How many threads a call starts for the size of every mode, besides those of the plan's kernel."""
         return 0
 
     def requests(self, plan: P, tiles: Mapping[str, int]) -> Iterator[CaseRequest] | None:
@@ -298,6 +296,10 @@ class Family(ABC, Generic[S, P]):
 
         None for the latter. `tiles` is what a block covers, and the size itself of a mode whose size is fixed.
         """
+        return None
+
+    def cost(self, plan: P) -> tuple[Cost, Moved] | None:
+        """The estimate of a call, and what all kernels of its spec move alike; None where there is no estimate."""
         return None
 
     def form(self, plan: P) -> object | None:

@@ -92,6 +92,11 @@ class CasesFamily(Family[Cases, CasesPlan]):
         for number, form in enumerate(forms):
             if form is not None and forms.count(form) > 1:
                 cases[number] = family_of(cases[number].spec).of_form(cases[number])
+        estimates = [
+            found
+            for case, plan in zip(spec.schedule.cases, cases, strict=True)
+            if case.conditions.by_cost and (found := family_of(plan.spec).cost(plan)) is not None
+        ]
         summed = self.accumulator(spec)
         first = next(plan for plan in cases if family_of(plan.spec).accumulator(plan.spec) is summed)
         return CasesPlan(
@@ -102,6 +107,8 @@ class CasesFamily(Family[Cases, CasesPlan]):
             smem_bytes=max(plan.smem_bytes for plan in cases),
             conditions=tuple(case.conditions for case in spec.schedule.cases),
             cases=tuple(cases),
+            costs=tuple(cost for cost, _ in estimates),
+            moved=estimates[0][1] if estimates else None,
         )
 
     # --------------------------------------------------------------------------------------------------- analysis

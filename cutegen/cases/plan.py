@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from cutegen.analysis.cost import Cost, Moved, cheapest
 from cutegen.language.cases import Conditions
 from cutegen.planning.plan import Plan
 
@@ -15,21 +16,40 @@ class CasesPlan(Plan):
 
     conditions: tuple[Conditions, ...]  # of each case, in their order
     cases: tuple[Plan, ...]
+    costs: tuple[Cost, ...] = ()  # of those that their cost tells apart
+    moved: Moved | None = None  # what these move alike
 
     @property
     def kernels(self) -> tuple[Plan, ...]:
         return self.cases
 
     def taken(self, sizes: Mapping[str, int]) -> Plan:
-        """The plan of the first case that those sizes let be taken, whatever else its conditions are."""
-        found = (plan for one, plan in zip(self.conditions, self.cases, strict=True) if one.takes_sizes(sizes))
-        return next(found, self.cases[-1])
+        """The plan of the first case that those sizes let be taken, whatever else its conditions are; of those by their
+        cost, of the one with the least.
+        """
+        number = next((i for i, one in enumerate(self.conditions) if one.takes_sizes(sizes)), len(self.cases) - 1)
+        if self.conditions[number].by_cost and (chosen := self.chosen_for(sizes)) is not None:
+            number = self.by_cost[chosen]
+        return self.cases[number]
+
+    def chosen_for(self, sizes: Mapping[str, int]) -> int | None:
+        return None if self.moved is None else cheapest(self.costs, self.moved, sizes)
+
+    @property
+    def by_cost(self) -> list[int]:
+        """The numbers of the cases that their cost tells apart."""
+        return [number for number, one in enumerate(self.conditions) if one.by_cost]
+
+    def chosen_as(self, kernel: Plan) -> int | None:
+        number = next(i for i, plan in enumerate(self.cases) if plan is kernel)
+        return self.by_cost.index(number) if number in self.by_cost else None
 
     def own_sizes(self, kernel: Plan, sizes: dict[str, int]) -> dict[str, int] | None:
         number = next(i for i, plan in enumerate(self.cases) if plan is kernel)
         own, targets = kernel.spec, set(kernel.spec.targets)
         changed = dict(sizes)
-        for one in self.conditions[:number]:
+        before = [one for one in self.conditions[:number] if not (one.by_cost and self.conditions[number].by_cost)]
+        for one in before:
             if one.targets and not targets & set(one.targets) or not one.sizes or not one.takes_sizes(changed):
                 continue
             for mode in one.sizes:  # which a size beside it is not for, if the case itself can have that
@@ -39,6 +59,6 @@ class CasesPlan(Plan):
                     if own.takes(other) and not one.takes_sizes(other):
                         changed = other
                         break
-        taken = [one for one in self.conditions[:number] if one.takes_sizes(changed)]
+        taken = [one for one in before if one.takes_sizes(changed)]
         elsewhere = all(one.align > 1 or one.targets and not targets <= set(one.targets) for one in taken)
         return changed if elsewhere else None

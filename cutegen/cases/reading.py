@@ -9,7 +9,7 @@ from typing import Any
 from cutegen.choosing.reading import read_choices
 from cutegen.expressions.tree import Compute
 from cutegen.language.asked import Op
-from cutegen.language.cases import MAX_CASES, MAX_DIVISOR, Case, Cases, Conditions, Relation, SizeIs
+from cutegen.language.cases import MAX_CASES, MAX_DIVISOR, OWN_KEYS, Case, Cases, Conditions, Relation, SizeIs
 from cutegen.language.context import Context
 from cutegen.language.kinds import MAX_INT
 from cutegen.language.model import Tensor
@@ -67,15 +67,15 @@ def _conditions(ctx: Context, data: Mapping[str, Any], modes: tuple[str, ...], n
             ctx.say("CG296", message, *where, "target", help=f"write one of {', '.join(known)}, or add it to `targets`")
     sizes: dict[str, tuple[SizeIs, ...]] = {}
     for mode, value in data.items():
-        if mode in ("target", "align"):
+        if mode in OWN_KEYS:
             continue
         if mode not in modes:
-            ctx.unknown_mode(mode, (*modes, "target", "align"), *where, mode)
+            ctx.unknown_mode(mode, (*modes, *OWN_KEYS), *where, mode)
             continue
         texts = value if isinstance(value, list) else [value]
         read = [_size_is(ctx, text, *where, mode) for text in texts]
         sizes[mode] = tuple(one for one in read if one is not None)
-    return Conditions(targets, sizes, data.get("align", 1))
+    return Conditions(targets, sizes, data.get("align", 1), "cost" in data)
 
 
 def _size_is(ctx: Context, value: Any, *path: str | int) -> SizeIs | None:

@@ -6,13 +6,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import lcm
 
+from cutegen.cases.calls import calls, of_group, taken
 from cutegen.cases.splitting import Spec, inside, of_case
 from cutegen.choosing.resolving import chosen_cases
 from cutegen.family import family_of
-from cutegen.language.cases import Case, Cases, calls, taken
+from cutegen.language.cases import Case, Cases
 from cutegen.language.model import KernelSpec, Source
 from cutegen.planning.report import Report
 from cutegen.planning.targets import infer_targets
+from cutegen.registry import families
 
 FAR = 2**31 - 2**22  # the largest size that is asked about: larger ones are refused of any kernel
 ROUNDS = 4  # of inference: what one case needs of callers is a promise to all, which may let others need more
@@ -43,6 +45,7 @@ def resolve(spec: Spec, report: Report) -> Spec:
     cases = [Case(case.conditions, one.schedule) for case, one in zip(spec.schedule.cases, found, strict=True)]
     resolved = replace(_anywhere(spec, report), schedule=Cases(tuple(cases)))
     check_cases(resolved, report)
+    check_costs(resolved, report)
     if not report.failed:
         check_largest(resolved, report)
     return resolved
@@ -80,7 +83,7 @@ def check_cases(spec: Spec, report: Report) -> None:
             help = "add a last case without `for`"
             report.say("CG295", f"no case is for {call}", "schedule", help=help)
             return
-        met.add(number)
+        met |= {i for i in of_group(conditions, number) if conditions[i].takes_target(call.target)}
     for number, one in enumerate(conditions):
         if number in met:
             continue
@@ -95,6 +98,22 @@ def check_cases(spec: Spec, report: Report) -> None:
             why = f"no size of the kernel is so{promises}"
             help = "remove it, or change it"
         report.say("CG296", f"the case for {one} is never taken", *where, notes=(why,), help=help)
+
+
+def check_costs(spec: Spec, report: Report) -> None:
+    """Reports cases by their cost that have no estimate, or that have conditions on sizes or alignment besides."""
+    for number, one in enumerate(case.conditions for case in spec.schedule.cases):
+        if not one.by_cost:
+            continue
+        family = family_of(of_case(spec, number))
+        where = ("schedule", number, "for", "cost")
+        if not family.estimated:
+            estimated = ", ".join(atom for other in families() if other.estimated for atom in other.atoms)
+            notes, help = (f"there are estimates of kernels with the mma atom {estimated}",), "write a bound on a size"
+            report.say("CG301", "the case's kernel has no estimate of its time", *where, notes=notes, help=help)
+        elif one.on_calls:
+            help = "write a case of its own for these sizes before all that their cost tells apart"
+            report.say("CG301", "a case by its cost is for calls of all sizes and alignments", *where, help=help)
 
 
 def check_largest(spec: Spec, report: Report) -> None:

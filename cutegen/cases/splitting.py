@@ -7,7 +7,8 @@ from dataclasses import replace
 from math import lcm
 from typing import Any
 
-from cutegen.language.cases import Cases, left_by
+from cutegen.cases.calls import left_by
+from cutegen.language.cases import Cases
 from cutegen.language.kinds import MAX_INT, Path
 from cutegen.language.model import Bench, Expect, KernelSpec, Source, Verify
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from cutegen.cases.chooser_text import chooser
 from cutegen.cases.plan import CasesPlan
 from cutegen.cases.splitting import inside
 from cutegen.codegen.formatting import WIDTH, Item, call, python_tuple, replaced, replaced_later
@@ -75,6 +76,7 @@ def kernel_parts(plan: CasesPlan) -> KernelParts:
     _, of_host = combined([kernel.host for kernel in kernels], names)
     by_target = len({_of_target(plan, target) for target in plan.spec.targets}) > 1
     target = variables.free("target") if by_target else ""
+    kernel_number = variables.free("kernel") if plan.by_cost else ""
     limits = [
         limit for kernel, own in zip(kernels, names, strict=True) for limit in _limits(plan, kernels, kernel, own)
     ]
@@ -89,7 +91,7 @@ def kernel_parts(plan: CasesPlan) -> KernelParts:
         constants=constants,
         context={
             "kernels": _with_functions(plan, kernels, functions),
-            "targets_text": _targets(plan, kernels, target),
+            "targets_text": _targets(plan, kernels, target, kernel_number),
             "promised": any(_promises(plan.spec, kernel.plan.spec) for kernel in kernels),
             "stands": any(one.align > 1 for one in plan.conditions),
             "workspace_functions": [text for texts in of_host for text in texts],
@@ -102,6 +104,7 @@ def kernel_parts(plan: CasesPlan) -> KernelParts:
         nvgpu=tuple(
             sorted({name for kernel in kernels for name in kernel.parts.nvgpu}, key=lambda n: (n.islower(), n))
         ),
+        chooser=chooser(plan, kernel_number) if plan.by_cost else None,
         chosen_by_target=(f"{target}: cutlass.Constexpr[str]", "arch") if by_target else None,
     )
 
@@ -166,13 +169,16 @@ def _of_target(plan: CasesPlan, target: str) -> tuple[int, ...]:
     for number, one in enumerate(plan.conditions):
         if one.takes_target(target):
             found.append(number)
-            if not _terms(plan, one):
+            if not one.by_cost and not _terms(plan, one):
                 break
-    return tuple(found)
+    by_cost = [number for number in found if plan.conditions[number].by_cost]
+    return tuple(n for n in found if not by_cost or n <= by_cost[-1])  # what follows those is never taken
 
 
-def _targets(plan: CasesPlan, kernels: Sequence[_Kernel], name: str) -> list[TargetText]:
-    """The choice for each group of targets that have the same cases; `name` is the target's, empty for one group."""
+def _targets(plan: CasesPlan, kernels: Sequence[_Kernel], name: str, kernel: str) -> list[TargetText]:
+    """The choice for each group of targets that have the same cases; `name` is the target's, empty for one group, and
+    `kernel` that of the number of the one with the least cost.
+    """
     groups: dict[tuple[int, ...], list[str]] = {}
     for target in plan.spec.targets:
         groups.setdefault(_of_target(plan, target), []).append(target)
@@ -182,14 +188,18 @@ def _targets(plan: CasesPlan, kernels: Sequence[_Kernel], name: str) -> list[Tar
         one_of = f"== {quoted[0]}" if len(quoted) == 1 else f"in {python_tuple(quoted)}"
         condition = f"if cutlass.const_expr({name} {one_of}):"
         when = "else:" if i + 1 == len(groups) else condition if i == 0 else f"el{condition}"
-        choices = [_choice(plan, kernels[n], j == 0, n == numbers[-1], bool(name)) for j, n in enumerate(numbers)]
+        choices = [
+            _choice(plan, kernels[n], j == 0, n == numbers[-1], bool(name), kernel) for j, n in enumerate(numbers)
+        ]
         found.append(TargetText(when if name else "", choices))
     return found
 
 
-def _choice(plan: CasesPlan, kernel: _Kernel, first: bool, last: bool, by_target: bool) -> ChoiceText:
+def _choice(plan: CasesPlan, kernel: _Kernel, first: bool, last: bool, by_target: bool, chosen: str) -> ChoiceText:
     number, conditions = kernel.number + 1, plan.conditions[kernel.number]
     terms, name = _terms(plan, conditions), kernel.holds
+    if conditions.by_cost:
+        terms = [f"{chosen} == {plan.by_cost.index(kernel.number)}"]
     setup = []
     if len(terms) > 1 and not last:
         setup = [f"{name} = {terms[0]}", *(f"{name} = {name} & {_inner(term)}" for term in terms[1:])]
@@ -299,6 +309,8 @@ def _not_taken(plan: CasesPlan, number: int) -> tuple[tuple[str, ...], ...]:
         if mode not in spec.static:
             found += [(f"({one.text_of_not(size(mode))})",) for one in several]
     for other in plan.conditions[:number]:
+        if other.by_cost and plan.conditions[number].by_cost:
+            continue
         if other.targets or other.align > 1 or not other.sizes:
             continue
         dynamic = [(mode, one) for mode, several in other.sizes.items() if mode not in spec.static for one in several]

@@ -108,7 +108,9 @@ def _render(template: str, module: Module, spec_path: str) -> str:
         "documentation": _documentation(spec, parts, workspaces),
         "output": _name(spec.output.argument),
         "parameters": [*parameters, *(f"tvm::ffi::TensorView {name}" for name in spare)],
-        "arguments": [*arguments, *spare],
+        "arguments": [*arguments, *spare, *_chosen(spec, parts)],
+        "chooser": parts.chooser,
+        "chooser_header": f"{family_of(spec).name}/{parts.chooser.header}" if parts.chooser else "",
         "example_arguments": [*inputs, *values, *named, *spare],
         "workspaces": workspaces,
         "exact": [(_name(t.argument), _type(t.dtype), t.dtype.torch) for t in spec.tensors if not t.dtype.is_float],
@@ -116,7 +118,16 @@ def _render(template: str, module: Module, spec_path: str) -> str:
         "buffers": [_buffer(spec, t, parts) for t in spec.tensors],
         "outputs": [_name(t.argument) for t in spec.outputs],
     }
+    context |= parts.chooser.context if parts.chooser else {}
     return environment(family_of(spec)).get_template(f"module/shipped/{template}").render(context)
+
+
+def _chosen(spec: KernelSpec, parts: KernelParts) -> list[str]:
+    """The number of the kernel that a call takes, where that follows from its sizes."""
+    if parts.chooser is None:
+        return []
+    sizes = [f"{_name(argument)}.size({place})" for argument, place in parts.chooser.sizes]
+    return [f"{_name(spec.kernel)}_kernel({', '.join(sizes)})"]
 
 
 def _name(name: str) -> str:

@@ -63,19 +63,29 @@ def host_context(plan: Plan, parts: KernelParts, *, compiles: bool = True) -> di
         "unchecked": _unchecked(spec, parts),
         "gradients": _gradients(spec),
         "refusal": _refusal(spec, parts),
-        "with_workspaces": _tuple_returned([*arguments, *(x.memory for x in spaces)]),
-        "launch_arguments": [f"*_arguments({', '.join(arguments)})"] if spaces else arguments,
+        "prepares": bool(spaces) or parts.chooser is not None,
+        "prepared": _tuple_returned(
+            [*arguments, *(x.memory for x in spaces), *([parts.chooser.chosen] if parts.chooser else [])]
+        ),
+        "told_prepared": " and ".join(
+            [*["workspaces"] * bool(spaces), *["the number of a kernel"] * (parts.chooser is not None)]
+        ),
+        "launch_arguments": [f"*_arguments({', '.join(arguments)})"] if spaces or parts.chooser else arguments,
+        "chooser": parts.chooser,
+        "chooser_template": f"{family_of(spec).name}/{parts.chooser.template}" if parts.chooser else "",
         "compile_arguments": [
             "launch",
             "*arguments",
             *_scalars_of_one(spec),
             *(["*workspaces"] if spaces else []),
+            *(["cutlass.Int32(0)"] if parts.chooser else []),
             "stream",
             *([parts.chosen_by_target[1]] if parts.chosen_by_target else []),
         ],
         "workspaces": parts.workspaces,
         "workspaces_template": f"{family_of(spec).name}/{parts.workspaces.template}" if parts.workspaces else "",
         "scalars": spec.scalars,
+        **(parts.chooser.context if parts.chooser else {}),
         **_results(plan),
         **_inputs(spec),
     }

@@ -75,6 +75,28 @@ class Padding(NamedTuple):
     path: str  # the key of the spec, dotted
 
 
+@dataclass(frozen=True)
+class Chooser:
+    """How the host chooses among kernels of the module, for the sizes of a call, and tells `launch`, after workspaces.
+
+    `template` is a file of the family's `templates` that has the function `_cheapest`, of some sizes; it prints
+    `context`, and so does `header`, which has the same function in C++. `sizes` are where the host finds those: the
+    name of an argument, and the number of a mode in its shape.
+    """
+
+    path: str  # the key of the spec, dotted
+    parameter: str  # of `launch`: the number of the kernel
+    sizes: tuple[tuple[str, int], ...]
+    template: str
+    header: str
+    context: Mapping[str, Any]
+
+    @property
+    def chosen(self) -> str:
+        """The number of the kernel, as an expression of the host's arguments."""
+        return f"_cheapest({', '.join(f'{argument}.shape[{place}]' for argument, place in self.sizes)})"
+
+
 @dataclass(frozen=True, kw_only=True)
 class KernelParts:
     """What one module prints that others do not.
@@ -104,6 +126,7 @@ class KernelParts:
         None  # a parameter of `launch` with its type, and what it gets when it is
     )
     # compiled, if what is launched depends on the target
+    chooser: Chooser | None = None  # what chooses among the kernels of the module for the sizes of a call
     passed: Mapping[str, str] = field(default_factory=dict)  # parameters that `launch` has besides, with types, in a
     # module that has several launches, and the constant that each of them gets
     refuses: bool = True  # whether `launch` checks its arguments; not where another one calls it that does

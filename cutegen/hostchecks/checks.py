@@ -108,7 +108,7 @@ def _checks(host: Host) -> Iterator[tuple[Check, bool]]:
     yield from _marked(sizes.checks(host), host, "sizes")
     firsts = firsts_of_form(host.plan.kernels)
     for kernel in (kernel for place, kernel in enumerate(host.plan.kernels) if place in firsts):
-        usual = replace(host, plan=kernel.ways[0], whole=host.plan)
+        usual = replace(host, plan=kernel.ways[0], whole=host.plan, chosen=host.plan.chosen_as(kernel))
         if kernel is not host.plan:
             usual = replace(usual, executor=host.executor.for_targets(kernel.spec.targets))
         many = chain(far_blocks.checks(usual), long_sums.checks(usual))

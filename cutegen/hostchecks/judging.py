@@ -43,7 +43,8 @@ class Host:
     """A module and the arguments of a call with nothing wrong, from which checks make others.
 
     `case` says their sizes; `tensors` are in the spec's order, and so are `scalars`, by name. `whole` is the plan of
-    the module where `plan` is that of one of its kernels, None where they are the same.
+    the module where `plan` is that of one of its kernels, None where they are the same. `chosen` is the number of that
+    kernel where calls would choose one by their cost.
     """
 
     plan: Plan
@@ -53,6 +54,7 @@ class Host:
     tensors: tuple[Guarded, ...]
     scalars: Mapping[str, object] = field(default_factory=dict)
     whole: Plan | None = None
+    chosen: int | None = None
 
     @property
     def scratch(self) -> tuple[Scratch, ...]:

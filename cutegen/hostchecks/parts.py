@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING
 
+from cutegen.contract import choosing
 from cutegen.hostchecks.asked import family_of
 from cutegen.hostchecks.judging import Host
 from cutegen.reference.bounds import Expected, evaluate
@@ -96,7 +97,8 @@ def launches(host: Host, call: Parts) -> Sequence[Sequence[Launch]]:
     parts: tuple[Guarded, ...] = ()
     try:
         given, parts = _made(host, call)
-        return host.executor.launched(host.module, host.spec, given)
+        with choosing(host.module, host.chosen):
+            return host.executor.launched(host.module, host.spec, given)
     except CannotRun:
         raise
     except Exception as error:
@@ -156,7 +158,8 @@ def wrong(host: Host, call: Parts, blocks: Sequence[int] | None = None, grid: in
                 if said := result.reason or made.unwritten():
                     problems.append(f"{by or 'it'} gives a wrong result{which}: {said}")
 
-        host.executor.run(host.module, host.spec, given, 1, judge, blocks, grid)
+        with choosing(host.module, host.chosen):
+            host.executor.run(host.module, host.spec, given, 1, judge, blocks, grid)
     except CannotRun:
         raise
     except Exception as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -12,11 +13,13 @@ from typing import Any
 from unittest import mock
 
 from cutegen.codegen.host import can_be_made
-from cutegen.contract import compiled_arguments, has_workspaces
+from cutegen.contract import cheapest_of, chooses, compiled_arguments, has_workspaces
 from cutegen.hostchecks.judging import Check, Host, unnamed
 from cutegen.language.model import Scalar
 from cutegen.verification.compare import bits_of
 from cutegen.verification.executor import load_module
+
+_CHOICES = 500  # sizes of calls that choose a kernel
 
 
 def checks(host: Host) -> Iterator[Check]:
@@ -28,6 +31,8 @@ def checks(host: Host) -> Iterator[Check]:
     if host.executor.generated:
         yield Check(output, "first calls that meet in several threads", partial(_meet, host))
         yield Check(output, "the target for a GPU", partial(_targets, host))
+        if chooses(host.module):
+            yield Check(output, "the kernel that calls choose", partial(_chosen, host))
         if has_workspaces(host.module):
             yield Check(output, "workspaces of two calls", partial(_memory_of_each_call, host))
     yield from _programs(host)
@@ -111,6 +116,18 @@ def _targets(host: Host) -> str:
         return f"compiles for {compile_on((7, 5))} on a GPU for sm_75"
     except ValueError as error:
         return unnamed(error, ("cuda:1",))
+
+
+def _chosen(host: Host) -> str:
+    """What is wrong with the kernels that calls choose by their cost, for sizes of all magnitudes."""
+    numbers, modes = random.Random(7), host.spec.modes
+    for _ in range(_CHOICES):
+        sizes = {mode: host.spec.static.get(mode, int(2 ** numbers.uniform(0, 15))) for mode in modes}
+        wanted, found = host.plan.chosen_for(sizes), cheapest_of(host.module, host.spec, sizes)
+        if wanted != found:
+            said = ", ".join(f"{mode} = {size}" for mode, size in sizes.items())
+            return f"a call with {said} takes the kernel with the number {found}; {wanted} has the least cost"
+    return ""
 
 
 def _memory_of_each_call(host: Host) -> str:

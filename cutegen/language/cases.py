@@ -1,14 +1,13 @@
 """One kernel, several schedules: which case a call is for, by target when it is compiled and by sizes when it is made.
 
-The cases of a schedule are asked in their order, and the first one whose conditions all hold is taken. What is said
-here of sizes, targets and alignment is exact: sizes that no condition tells apart are looked at once.
+The cases of a schedule are asked in their order, and the first one whose conditions all hold is taken; of those that
+are told apart by their cost, the one whose estimate is the least.
 """
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
@@ -19,7 +18,8 @@ Relation = Literal["==", "<=", "<", ">=", ">", "%"]
 RELATIONS = get_args(Relation)
 MAX_CASES = 16
 MAX_DIVISOR = 1 << 16  # of a size
-OWN_KEYS = ("target", "align")  # of `for`, besides the modes
+OWN_KEYS = ("target", "align", "cost")  # of `for`, besides the modes
+LEAST = "least"  # what `cost` says
 
 
 @dataclass(frozen=True)
@@ -69,12 +69,14 @@ class Conditions:
     """What must hold for a case to be taken; without any it always may be.
 
     `targets` are the architectures that it is for, none for all; `sizes` has the conditions on the size of a mode, by
-    its name; `align` is the number of bytes that every tensor's address and strides are a multiple of.
+    its name; `align` is the number of bytes that every tensor's address and strides are a multiple of. A case with
+    `by_cost` is taken where its estimated time is the least of all such cases whose other conditions hold.
     """
 
     targets: tuple[str, ...] = ()
     sizes: Mapping[str, tuple[SizeIs, ...]] = field(default_factory=dict)
     align: int = 1
+    by_cost: bool = False
 
     @property
     def always(self) -> bool:
@@ -110,13 +112,15 @@ class Conditions:
             data["target"] = self.targets[0] if len(self.targets) == 1 else list(self.targets)
         for mode, several in self.sizes.items():
             data[mode] = str(several[0]) if len(several) == 1 else [str(one) for one in several]
-        return data | ({"align": self.align} if self.align > 1 else {})
+        data |= {"align": self.align} if self.align > 1 else {}
+        return data | ({"cost": LEAST} if self.by_cost else {})
 
     def __str__(self) -> str:
         """The conditions in words, such as `sm_90a, N <= 64`."""
         said = [" or ".join(self.targets)] if self.targets else []
         said += [f"{mode} {one}" for mode, several in self.sizes.items() for one in several]
         said += [f"aligned to {self.align} bytes"] if self.align > 1 else []
+        said += ["the least cost"] if self.by_cost else []
         return ", ".join(said) or "all else"
 
 
@@ -149,86 +153,3 @@ class Cases(Schedule):
             conditions = case.conditions.as_data()
             data.append(({"for": conditions} if conditions else {}) | case.schedule.as_data())
         return data
-
-
-@dataclass(frozen=True)
-class Call:
-    """A call that stands for all those which no condition tells from it."""
-
-    target: str
-    sizes: Mapping[str, int]
-    align: int  # bytes that the address and strides of every tensor are a multiple of
-
-    def __str__(self) -> str:
-        sizes = [f"{mode} = {size}" for mode, size in self.sizes.items()]
-        return ", ".join([self.target, *sizes, *([f"aligned to {self.align} bytes"] if self.align else [])])
-
-
-def taken(cases: Sequence[Conditions], call: Call) -> int | None:
-    """The number of the case that a call is for; None if there is none."""
-    for number, one in enumerate(cases):
-        aligned = one.align == 1 or one.align <= call.align
-        if aligned and one.takes_target(call.target) and one.takes_sizes(call.sizes):
-            return number
-    return None
-
-
-def calls(
-    cases: Sequence[Conditions],
-    targets: Sequence[str],
-    static: Mapping[str, int],
-    divisible: Mapping[str, int],
-    align: int = 1,
-) -> Iterator[Call]:
-    """Calls of which at least one is like any that there can be, of a kernel with these targets and promises.
-
-    `align` is what all tensors of any call are aligned to, in bytes.
-    """
-    modes = list(dict.fromkeys(mode for one in cases for mode in one.sizes))
-    each = [_sizes(cases, mode, static.get(mode), divisible.get(mode, 1)) for mode in modes]
-    asked = {one.align for one in cases if one.align > 1}
-    aligned = sorted({max(align, other) for other in (align, *asked)}, reverse=True) if asked else [0]
-    for target, sizes, bytes_ in itertools.product(targets, itertools.product(*each), aligned):
-        yield Call(target, dict(zip(modes, sizes, strict=True)), bytes_)
-
-
-def _sizes(cases: Sequence[Conditions], mode: str, fixed: int | None, step: int) -> list[int]:
-    """Sizes of a mode of which one is like any other: one for each set of conditions that can hold together.
-
-    They are 1 at the least: what has no elements is nothing to choose a schedule for.
-    """
-    if fixed is not None:
-        return [fixed]
-    conditions = list(dict.fromkeys(one for case in cases for one in case.sizes.get(mode, ())))
-    bounds = sorted({1, *(low for c in conditions for low in (c.within[0], c.within[1] + 1) if 1 <= low <= MAX_INT)})
-    divisors = [c.number for c in conditions if c.relation == "%"]
-    multiples = {step}  # what divides a size: a least common multiple of some of the divisors
-    for divisor in divisors:
-        multiples |= {several for one in multiples if (several := math.lcm(one, divisor)) <= MAX_INT}
-    found: dict[tuple[bool, ...], int] = {}
-    for (low, high), multiple in itertools.product(itertools.pairwise([*bounds, MAX_INT + 1]), sorted(multiples)):
-        for size in range(-(-low // multiple) * multiple, high, multiple):
-            found.setdefault(tuple(c.holds(size) for c in conditions), size)
-            if all(size % divisor or multiple % divisor == 0 for divisor in divisors):
-                break  # nothing else divides it: what follows is like it, or like a size of another multiple
-    return sorted(found.values())
-
-
-def left_by(cases: Sequence[Conditions], number: int, mode: str) -> tuple[int, int]:
-    """The least and the largest size of a mode that the case of that number gets.
-
-    Of the cases before it those count that are for all its targets and have conditions on this mode alone, which leave
-    sizes on one side.
-    """
-    own = cases[number]
-    low, high = own.within(mode)
-    for other in cases[:number]:
-        only = set(other.sizes) == {mode} and other.align == 1 and other.divisor(mode) == 1
-        if not only or other.targets and not set(own.targets or ("",)) <= set(other.targets):
-            continue
-        first, last = other.within(mode)
-        if first <= low <= last:
-            low = last + 1
-        if first <= high <= last:
-            high = first - 1
-    return low, high

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from cutegen.language.asked import Family
+from cutegen.language.cases import LEAST
 from cutegen.language.kinds import Choice, Items, keys_of
 from cutegen.registry import families
 
@@ -106,6 +107,11 @@ def schema_of_case(schedule: Mapping[str, Any], targets: Sequence[str]) -> dict[
             "align": {
                 "description": "Bytes that every tensor's address and strides are a multiple of: a power of two.",
                 "enum": [2**i for i in range(1, 11)],
+            },
+            "cost": {
+                "description": "`least`: of all cases with this, a call takes the one whose estimated time is the "
+                "least, for its sizes.",
+                "enum": [LEAST],
             },
         },
         "additionalProperties": condition,

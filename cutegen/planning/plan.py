@@ -45,5 +45,16 @@ class Plan:
         return max(kernel.smem_bytes for kernel in self.kernels if target in kernel.spec.targets)
 
     def own_sizes(self, kernel: Plan, sizes: dict[str, int]) -> dict[str, int] | None:
-        """The sizes, changed as little as makes a call get that one of the kernels; None where none were found."""
+        """The sizes, changed as little as makes a call get that one of the kernels; None where none were found.
+
+        That a kernel is not the one with the least cost is no reason: `chosen_as` says how it is called all the same.
+        """
         return sizes
+
+    def chosen_for(self, sizes: Mapping[str, int]) -> int | None:
+        """The number of the kernel with the least cost for a call of these sizes, of those of which it takes that."""
+        return None
+
+    def chosen_as(self, kernel: Plan) -> int | None:
+        """The number of that one of the kernels among those of which a call takes the one with the least cost."""
+        return None

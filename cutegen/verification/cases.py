@@ -33,7 +33,8 @@ class Case:
     has the bytes in which tensors stand, by name, where that is more than their `align`; the tensor `shifted` starts
     further by no more than its `align`. Of the tensor `apart`, named with one of its modes, only the distance along
     that is a multiple of no more than its `align`. `blocks` is the number of those of a persistent kernel instead of
-    its own, so that few tiles are several for each of them.
+    its own, so that few tiles are several for each of them. `chosen` is the number of the kernel that the call takes,
+    where it would take the one with the least cost.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Case:
     shifted: str = ""
     apart: tuple[str, str] | None = None
     blocks: int | None = None
+    chosen: int | None = None
     of: tuple[str, int] = field(default=("", 0), compare=False)  # the kernel and its way of running; -1: none
 
     @property
@@ -265,5 +267,6 @@ def _add(
         if key not in cases:
             name = (f"{request.name}, {way.way}" if number else request.name) + of
             case = Case(name, request.why, sizes, layout, request.data, len(cases), request.scalars, aligned)
-            cases[key] = replace(case, blocks=request.blocks, of=(kernel.case, number))
+            chosen = plan.chosen_as(kernel)
+            cases[key] = replace(case, blocks=request.blocks, chosen=chosen, of=(kernel.case, number))
             return  # rounding the other way would be another request's case

@@ -111,7 +111,8 @@ def _run(
         bits.add(digest(t.view for t in tensors if t.tensor.name in expected))
 
     try:
-        ran = executor.run(module, spec, args, orders, judge, None, case.blocks)
+        with contract.choosing(module, case.chosen):
+            ran = executor.run(module, spec, args, orders, judge, None, case.blocks)
     except (CannotRun, _Failure):
         raise
     except WrongReturn as error:

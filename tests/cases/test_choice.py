@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
+from cutegen.cases.calls import Call, calls, taken
 from cutegen.codegen import generate
-from cutegen.language.cases import Call, Conditions, SizeIs, calls, taken
+from cutegen.language.cases import Conditions, SizeIs
 from cutegen.language.diagnostics import SpecError
 
 TARGETS = ("sm_80", "sm_90a", "sm_100a")

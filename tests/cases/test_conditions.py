@@ -7,8 +7,9 @@ from collections.abc import Iterable
 
 import pytest
 
+from cutegen.cases.calls import Call, calls, left_by, taken
 from cutegen.codegen import generate
-from cutegen.language.cases import Call, Conditions, SizeIs, calls, left_by, taken
+from cutegen.language.cases import Conditions, SizeIs
 from cutegen.language.diagnostics import SpecError
 from cutegen.language.reader import read_specs
 from cutegen.language.writer import write_spec

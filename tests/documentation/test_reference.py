@@ -38,7 +38,7 @@ def test_every_field_of_the_schema_is_on_a_page_with_an_example() -> None:
     found = set(names_of(schema, ""))
     for name, definition in schema["definitions"].items():
         found |= set(names_of(definition, f"{name}.")) if not name.endswith("_case") else set()
-    found |= {"case.for", "case.for.target", "case.for.align"}
+    found |= {"case.for", "case.for.target", "case.for.align", "case.for.cost"}
     assert found == set(fields()) == set(NAMES)
     pages = reference.files()
     groups = [group for _, several, _ in reference.PAGES.values() for group in several]

@@ -61,7 +61,7 @@ bench:
   shapes:
     - {M: 128, N: 8, K: 8}
 """
-INFERENCE = {"CG220", "CG222", "CG223", "CG224", "CG295", "CG296", "CG297"}  # what is said while a spec is resolved
+INFERENCE = {*(f"CG22{i}" for i in (0, 2, 3, 4)), "CG295", "CG296", "CG297", "CG301"}  # said while a spec is resolved
 
 
 def test_rules_are_asked_in_the_order_of_their_codes() -> None:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from cutegen.analysis.access import Access
     from cutegen.analysis.buffers import Buffer
     from cutegen.analysis.claim import Claim
+    from cutegen.analysis.cost import Cost, Moved
     from cutegen.analysis.tiles import Tiles
     from cutegen.codegen.parts import KernelParts
     from cutegen.drawing.model import Figure
@@ -39,6 +40,7 @@ class WgmmaFamily(Family[WarpspecializedSchedule, WarpspecializedPlan]):
     schedule = WarpspecializedSchedule
     atoms = OWN_ATOMS
     only_targets = ("sm_90a",)
+    estimated = True
     starter = """\
 summary: GEMM of bf16 on Hopper's tensor cores.
 op: gemm
@@ -105,6 +107,11 @@ divisible: {N: 8}
         from cutegen.families.gemm.wgmma.text import kernel_parts
 
         return kernel_parts(plan)
+
+    def cost(self, plan: WarpspecializedPlan) -> tuple[Cost, Moved]:
+        from cutegen.families.gemm.wgmma.cost import cost_of, moved_by
+
+        return cost_of(plan), moved_by(plan)
 
     def accumulator(self, spec: Spec) -> Dtype | None:
         return Dtype.f32

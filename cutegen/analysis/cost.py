@@ -1,0 +1,86 @@
+"""What a call of a product kernel is estimated to take, as a function of its sizes.
+
+A kernel's blocks take tiles of the output in rounds, as many at a time as multiprocessors have room for. A round lasts
+as long as its steps along the sum, and what a tile takes besides. All loads share what the second-level cache gives,
+and a call takes no less than its tensors take from memory. None of these hides the others wholly: the estimate is the
+sum of the first two, and once more the largest of the three.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+
+LINE = 128  # bytes of a line of the second-level cache
+
+
+@dataclass(frozen=True)
+class Cost:
+    """The estimate of one kernel. Times are in microseconds.
+
+    `m` and `n` are the modes of the output's matrices, `k` is the one that is summed, and `batch` the one of several
+    products, if there is one; `rows`, `columns` and `depth` are what a cluster of blocks takes of the first three at a
+    time.
+    """
+
+    m: str
+    n: str
+    k: str
+    batch: str | None
+    rows: int
+    columns: int
+    depth: int
+    clusters: int  # that run at a time
+    start: float  # of the kernel, until the first products are made, and after the last
+    tile: float  # of what happens to a tile besides its products
+    step: float  # of one step along the sum
+    load: float  # of all a cluster's loads of one step, of what the second-level cache gives at best
+
+    @property
+    def numbers(self) -> tuple[int | float, ...]:
+        """The numbers without the names of modes, as modules list them."""
+        counts = self.rows, self.columns, self.depth, self.clusters
+        return *counts, self.start, self.tile, self.step, self.load
+
+    def of(self, sizes: Mapping[str, int], memory: float, crossing: float) -> float:
+        """The estimate for these sizes. `memory` is what the tensors take from memory, and `crossing` what loads take
+        more where they go across the ends of lines.
+        """
+        tiles = -(-sizes[self.m] // self.rows) * -(-sizes[self.n] // self.columns)
+        tiles *= sizes[self.batch] if self.batch is not None else 1
+        steps = -(-sizes[self.k] // self.depth)
+        busy = -(-tiles // self.clusters) * (steps * self.step + self.tile)
+        loads = tiles * steps * self.load * crossing
+        return self.start + busy + loads + max(busy, loads, memory)
+
+
+@dataclass(frozen=True)
+class Moved:
+    """What all kernels of a module move alike: of each tensor the modes and the bytes of an element.
+
+    `rate` is what memory gives, in bytes a microsecond; `line` is how many elements along `k` fill a line, whose ends
+    loads do not cross where the size of that mode is a multiple of it. They take `crossing` times as long where it is
+    not.
+    """
+
+    tensors: tuple[tuple[tuple[str, ...], int], ...]
+    rate: float
+    k: str
+    line: int
+    crossing: float
+
+    def memory(self, sizes: Mapping[str, int]) -> float:
+        """What the tensors take from memory, in microseconds."""
+        return sum(prod(sizes[mode] for mode in modes) * width for modes, width in self.tensors) / self.rate
+
+    def crossed(self, sizes: Mapping[str, int]) -> float:
+        """How many times as long loads take as those that do not cross the ends of lines."""
+        return self.crossing if sizes[self.k] % self.line else 1.0
+
+
+def cheapest(costs: tuple[Cost, ...], moved: Moved, sizes: Mapping[str, int]) -> int:
+    """The place of the kernel with the least estimate, the first of several with the same one."""
+    memory, crossing = moved.memory(sizes), moved.crossed(sizes)
+    estimates = [cost.of(sizes, memory, crossing) for cost in costs]
+    return estimates.index(min(estimates))

@@ -1,0 +1,145 @@
+"""Cases that their cost tells apart: what modules print of it, what is verified, and which specs are refused."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import random
+from collections.abc import Callable
+from itertools import product
+from typing import Any
+
+import pytest
+
+import cutegen
+from cutegen.analysis.cost import Cost
+from cutegen.cases.calls import Call, calls, of_group, taken
+from cutegen.cases.plan import CasesPlan
+from cutegen.codegen import generate
+from cutegen.language.cases import Conditions, SizeIs
+from cutegen.verification.cases import derive_cases
+
+BATCHED = """\
+cutegen: 1
+kernel: products
+op: gemm
+tensors:
+  A: {shape: [L, rows, K], dtype: bf16, align: 16}
+  B: {shape: [L, N, K], dtype: bf16, align: 16}
+  C: {shape: [L, rows, N], dtype: f32, align: 16, role: out}
+compute: C = A @ B.T
+schedule:
+  - {for: {cost: least}, tiler: {rows: 64, N: 128, K: 64}, mma: {atom: wgmma}}
+  - {for: {cost: least}, mma: {atom: wgmma}}
+"""
+TEXT = """\
+cutegen: 1
+kernel: product
+op: gemm
+tensors:
+  A: {shape: [M, K], dtype: bf16, align: 16}
+  B: {shape: [N, K], dtype: bf16, align: 16}
+  C: {shape: [M, N], dtype: bf16, align: 16, role: out}
+compute: C = A @ B.T
+schedule:
+  - {for: {cost: least}, tiler: {M: 32, N: 64, K: 128}, mma: {atom: wgmma, rows: N}}
+  - {for: {cost: least}, tiler: {M: 128, N: 256, K: 64}, mma: {atom: wgmma}}
+  - {for: {cost: least}, tiler: {M: 128, N: 192, K: 64}, mma: {atom: wgmma}, warps: {roles: pingpong}}
+"""
+
+
+def planned(text: str) -> tuple[CasesPlan, str]:
+    (module,) = generate(text, "products.yaml").modules
+    assert isinstance(module.plan, CasesPlan)
+    return module.plan, module.text
+
+
+def printed_choice(text: str) -> Callable[..., int]:
+    """`_cheapest` of a module's text, by itself."""
+    names: dict[str, Any] = {"functools": functools}
+    for node in ast.parse(text).body:
+        defined = (
+            node.name if isinstance(node, ast.FunctionDef) else getattr(getattr(node, "targets", [0])[0], "id", "")
+        )
+        if defined in ("COSTS", "_cheapest"):
+            exec(compile(ast.Module([node], []), "module", "exec"), names)
+    found: Callable[..., int] = names["_cheapest"]
+    return found
+
+
+@pytest.mark.parametrize(("text", "modes"), [(TEXT, ("M", "N", "K")), (BATCHED, ("L", "rows", "N", "K"))])
+def test_the_module_chooses_the_kernel_that_the_plan_does(text: str, modes: tuple[str, ...]) -> None:
+    plan, printed = planned(text)
+    choose, numbers, seen = printed_choice(printed), random.Random(1), set()
+    for _ in range(3000):
+        sizes = {mode: int(2 ** numbers.uniform(0, 15 if mode != "L" else 4)) for mode in modes}
+        chosen = choose(*(sizes[mode] for mode in modes))
+        assert chosen == plan.chosen_for(sizes)
+        assert plan.taken(sizes) is plan.cases[chosen]
+        seen.add(chosen)
+    assert seen == set(range(len(plan.cases)))
+
+
+def test_few_rows_get_the_kernel_for_few_rows_and_many_one_for_many() -> None:
+    plan, _ = planned(TEXT)
+    assert plan.chosen_for({"M": 8, "N": 4096, "K": 4096}) == 0
+    assert plan.chosen_for({"M": 8192, "N": 8192, "K": 8192}) in (1, 2)
+
+
+def test_one_tile_more_than_run_at_a_time_is_another_round() -> None:
+    cost = Cost("M", "N", "K", None, rows=64, columns=64, depth=64, clusters=132, start=3, tile=1, step=2, load=0)
+    whole, more = ({"M": 64, "N": 64 * tiles, "K": 640} for tiles in (132, 133))
+    assert cost.of(whole, 0.0, 1.0) == 3 + 2 * (10 * 2 + 1)
+    assert cost.of(more, 0.0, 1.0) == 3 + 2 * 2 * (10 * 2 + 1)
+
+
+def test_each_kernel_is_verified_on_sizes_of_its_own_whatever_calls_would_choose() -> None:
+    plan, _ = planned(TEXT)
+    by_kernel = {number: [c for c in derive_cases(plan) if c.chosen == number] for number in range(3)}
+    assert all(len(cases) > 5 for cases in by_kernel.values())
+    for number, cases in by_kernel.items():
+        assert any(plan.chosen_for(case.sizes) != number for case in cases) or number == 0
+
+
+def test_estimates_grow_with_every_size() -> None:
+    plan, _ = planned(TEXT)
+    assert plan.moved is not None
+    steps = (1, 64, 100, 1000, 1024, 5000, 20000)
+    for cost, (m, n, k) in product(plan.costs, product(steps, repeat=3)):
+        sizes = {"M": m, "N": n, "K": k}
+        for mode in sizes:
+            more = {**sizes, mode: sizes[mode] * 2}
+            assert cost.of(sizes, plan.moved.memory(sizes), 1.0) <= cost.of(more, plan.moved.memory(more), 1.0)
+
+
+def test_the_first_call_of_a_group_stands_for_all_of_it() -> None:
+    few, cost = Conditions(sizes={"M": (SizeIs("<=", 16),)}), Conditions(by_cost=True)
+    cases = (few, cost, cost)
+    assert taken(cases, Call("sm_90a", {"M": 16}, 0)) == 0
+    assert taken(cases, Call("sm_90a", {"M": 17}, 0)) == 1
+    assert of_group(cases, 1) == [1, 2]
+    assert of_group(cases, 0) == [0]
+    assert {taken(cases, call) for call in calls(cases, ["sm_90a"], {}, {})} == {0, 1}
+
+
+@pytest.mark.parametrize(
+    ("cases", "words"),
+    [
+        (
+            ["{for: {M: '<= 64', cost: least}, mma: {atom: wgmma}}", "{for: {cost: least}, mma: {atom: wgmma}}"],
+            "all sizes",
+        ),
+        (["{for: {cost: least}, mma: {atom: mma_sync}}"], "no estimate"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(cases: list[str], words: str) -> None:
+    text = TEXT[: TEXT.index("schedule:")] + "schedule:\n" + "".join(f"  - {case}\n" for case in cases)
+    said = [d for d in cutegen.check(text, "products.yaml") if d.code == "CG301"]
+    assert len(said) == 1
+    assert words in said[0].message
+
+
+@pytest.mark.parametrize("case", ["{mma: {atom: wgmma}}", "{for: {M: '<= 64'}, mma: {atom: wgmma}}"])
+def test_another_case_behind_those_is_never_taken(case: str) -> None:
+    text = f"{TEXT}  - {case}\n"
+    assert [d.code for d in cutegen.check(text, "products.yaml") if d.severity == "error"] == ["CG296"]
