@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.resources import files
 from math import prod
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
@@ -298,27 +298,26 @@ class Family(ABC, Generic[S, P]):
         """
         return None
 
+    def compared(self, spec: KernelSpec[S]) -> Iterable[S]:
+        """The schedules among which calls choose by their cost where a spec names none."""
+        return ()
+
     def cost(self, plan: P) -> tuple[Cost, Moved] | None:
         """The estimate of a call, and what all kernels of its spec move alike; None where there is no estimate."""
         return None
 
     def form(self, plan: P) -> object | None:
-        """What a kernel is but for its numbers: kernels of one module whose forms are equal have the same statements,
-        loops, barriers and copies, but for what follows from how many there are. None: no other kernel is like it.
+        """What a kernel is but for its numbers: kernels of one form have the same statements, loops, barriers and
+        copies, but for what follows from how many there are. None: no other kernel is like it.
         """
         return None
 
     def of_form(self, plan: P) -> P:
-        """The plan of a kernel whose module has another one of its form. Its text may take as parameters what the two
-        differ in, so that they share functions.
-        """
+        """The plan of a kernel whose module has others of its form: its text may take as parameters what they differ in."""
         return plan
 
     def more_requests(self, plan: P, tiles: Mapping[str, int]) -> Iterator[CaseRequest]:
-        """Cases besides those that follow for any family, where this one counts or pads in a way of its own.
-
-        `tiles` is as for `requests`.
-        """
+        """Cases besides those that follow for any family, where this one counts or pads; `tiles` as for `requests`."""
         return iter(())
 
     def refused(self, spec: KernelSpec[S], sizes: Mapping[str, int]) -> str | None:

@@ -8,6 +8,7 @@ from math import lcm
 
 from cutegen.cases.calls import calls, of_group, taken
 from cutegen.cases.splitting import Spec, inside, of_case
+from cutegen.choosing.compared import compared_cases
 from cutegen.choosing.resolving import chosen_cases
 from cutegen.family import family_of
 from cutegen.language.cases import Case, Cases
@@ -28,6 +29,7 @@ def resolve(spec: Spec, report: Report) -> Spec:
     """
     spec = _known_targets(infer_targets(_only_targets(spec, report), report)) if not spec.targets else spec
     spec = chosen_cases(spec, [of_case(spec, number) for number in range(len(spec.schedule.cases))], report)
+    spec = compared_cases(spec, [of_case(spec, number) for number in range(len(spec.schedule.cases))], report)
     check_cases(spec, report)
     if report.failed:
         return spec

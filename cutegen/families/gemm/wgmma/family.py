@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from cutegen.atoms.gpus import TENSOR_8, TENSOR_16, Arithmetic
@@ -107,6 +107,11 @@ divisible: {N: 8}
         from cutegen.families.gemm.wgmma.text import kernel_parts
 
         return kernel_parts(plan)
+
+    def compared(self, spec: Spec) -> Iterable[WarpspecializedSchedule]:
+        from cutegen.families.gemm.wgmma.compared import compared
+
+        return compared(spec)
 
     def cost(self, plan: WarpspecializedPlan) -> tuple[Cost, Moved]:
         from cutegen.families.gemm.wgmma.cost import cost_of, moved_by

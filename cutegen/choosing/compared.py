@@ -1,0 +1,51 @@
+"""A case by its cost that says nothing but what multiplies, alone: it stands for all schedules that are compared."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from cutegen.choosing.choice import having, tried
+from cutegen.choosing.sources import spread
+from cutegen.family import family_of
+from cutegen.language.cases import MAX_CASES, Case, Cases
+from cutegen.language.kinds import Path
+from cutegen.language.model import KernelSpec, Schedule
+from cutegen.planning.report import Report
+
+
+def compared_cases(spec: KernelSpec[Cases], ones: Sequence[KernelSpec], report: Report) -> KernelSpec[Cases]:
+    """The spec with a case for each schedule that its only case by cost stands for; else as it is. `ones` are its cases
+    as specs of their own.
+
+    Schedules that the spec's types or statements do not allow are left out.
+    """
+    numbers = [number for number, case in enumerate(spec.schedule.cases) if case.conditions.by_cost]
+    if len(numbers) != 1 or not _says_nothing(ones[numbers[0]].schedule):
+        return spec
+    (number,) = numbers
+    found = schedules_of(ones[number])[: MAX_CASES + 1 - len(ones)]
+    if len(found) < 2:
+        return spec
+    cases, conditions = list(spec.schedule.cases), spec.schedule.cases[number].conditions
+    cases[number : number + 1] = [Case(conditions, schedule) for schedule in found]
+    written = list(range(len(ones)))
+    written[number : number + 1] = [number] * len(found)
+    origins: list[Path] = [("schedule", one) for one in written]
+    report.source = spread(spec.source, origins)
+    for place in range(number, number + len(found)):
+        report.infer("one of those that are compared where a case by cost says nothing else", "schedule", place)
+    return replace(spec, schedule=Cases(tuple(cases)), source=report.source)
+
+
+def schedules_of(one: KernelSpec) -> list[Schedule]:
+    """The schedules that are compared for a spec, which its types and statements allow."""
+    return [
+        schedule for schedule in family_of(one).compared(one) if tried(having(one, schedule, one.targets))[1] is None
+    ]
+
+
+def _says_nothing(schedule: Schedule) -> bool:
+    """Whether a schedule has no words but that on what multiplies."""
+    written = schedule.as_data()
+    return set(written) <= {"mma"} and set(written.get("mma", ())) <= {"atom"}
