@@ -313,7 +313,7 @@ class Family(ABC, Generic[S, P]):
         return None
 
     def of_form(self, plan: P) -> P:
-        """The plan of a kernel whose module has others of its form: its text may take as parameters what they differ in."""
+        """The plan of a kernel of a form that its module has others of: what they differ in may be its parameters."""
         return plan
 
     def more_requests(self, plan: P, tiles: Mapping[str, int]) -> Iterator[CaseRequest]:
