@@ -148,16 +148,22 @@ class Acting:
 
     def each(self, text: str) -> list[Any]:
         """The value of a text of Python for each active thread."""
+        found = self._values(text)
+        return list(found) if len(found) > 1 else [found[0]] * len(self.active)
+
+    def _values(self, text: str) -> tuple[Any, ...]:
+        """The same; one value alone where no variable of the text differs between threads."""
         code, names = _compiled(text)
-        own = {name: self.variables[name] for name in names if name in self.variables}
-        per_thread = [name for name, value in own.items() if isinstance(value, PerThread)]
-        if not per_thread:
-            return [eval(code, _CALLS, own)] * len(self.active)
-        return list(_of_each(text, self.active, tuple(own.items())))
+        variables = self.variables
+        own = {name: variables[name] for name in names if name in variables}
+        for value in own.values():
+            if isinstance(value, PerThread):
+                return _of_each(text, self.active, tuple(own.items()))
+        return (eval(code, _CALLS, own),)
 
     def value(self, text: str) -> Any:
         """The value of a text, which must be the same for all active threads. Raises ValueError where it is not."""
-        found = self.each(text)
+        found = self._values(text)
         if any(one != found[0] for one in found[1:]):
             raise ValueError(f"threads of {self.agent} differ in {text}")
         return found[0]
@@ -170,10 +176,11 @@ class Acting:
 
     def let(self, targets: str, text: str) -> None:
         """Gives variables (`stage`, or `stage, phase`) the value of a text, for the active threads."""
-        names, found = [name.strip() for name in targets.split(",")], self.each(text)
+        names, whole_agent = [name.strip() for name in targets.split(",")], len(self.active) == len(self.threads)
+        found = self._values(text) if whole_agent else self.each(text)
         for number, name in enumerate(names):
             values = [one[number] for one in found] if len(names) > 1 else found
-            if len(self.active) == len(self.threads):
+            if whole_agent:
                 same = all(value == values[0] for value in values)
                 self.variables[name] = values[0] if same else PerThread(values)
                 continue
@@ -198,7 +205,9 @@ class Acting:
 
     def where(self, condition: str) -> tuple[Acting | None, Acting | None]:
         """The agent's active threads for which a condition holds, and the others; None for none."""
-        found = self.each(condition)
+        found = self._values(condition)
+        if len(found) == 1:  # or there is one thread
+            return (self, None) if found[0] else (None, self)
         yes = tuple(place for place, holds in zip(self.active, found, strict=True) if holds)
         no = tuple(place for place, holds in zip(self.active, found, strict=True) if not holds)
         return self._only(yes), self._only(no)
