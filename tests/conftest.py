@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from compiled_before_kit import CompiledBefore
 from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
 from sweep_kit import draw_fewer_examples, leave_for_the_sweep
@@ -33,6 +34,19 @@ if hasattr(providers, "_get_local_constants"):
 # tests send.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+# A module is compiled for the emulator once on a machine, however often the tests run.
+COMPILED = CompiledBefore()
+COMPILED.watch()
+
+
+def pytest_runtest_setup() -> None:
+    COMPILED.take_over()
+
+
+def pytest_sessionfinish() -> None:
+    COMPILED.kept.prune()
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -63,14 +77,12 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.fixture(scope="session")
-def compiler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Compiler]:
+def compiler() -> Iterator[Compiler]:
     """What compiles jobs as `compile_all` does, for tests of what comes out: in one process, which waits from one test
-    for the next, and each job once in the whole run."""
-    from cutegen.compiling import Cache, compile_all
+    for the next, and each job once on this machine."""
+    from cutegen.compiling import compile_all
     from cutegen.compiling.pool import TIMEOUT, worker_setup
     from cutegen.workers import Crew
 
-    folder = tmp_path_factory.getbasetemp()
-    cache = Cache(folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder)
     with Crew(worker_setup(TIMEOUT)) as crew:
-        yield lambda jobs: compile_all(jobs, cache=cache, crew=crew)
+        yield lambda jobs: compile_all(jobs, cache=COMPILED.kept, crew=crew)
