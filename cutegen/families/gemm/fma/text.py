@@ -7,8 +7,8 @@ from dataclasses import replace
 from tensor_layouts import Layout
 
 from cutegen.codegen.formatting import make_layout
-from cutegen.codegen.parts import KernelParts
-from cutegen.families.gemm.fma.workspace_text import workspace_texts, workspaces
+from cutegen.codegen.parts import KernelParts, Workspaces
+from cutegen.families.gemm.fma.workspace_text import workspace_texts
 from cutegen.families.gemm.staged import grid_text
 from cutegen.families.gemm.staged.load_text import column_text
 from cutegen.families.gemm.staged.mainloop import ColumnMainloop
@@ -44,9 +44,11 @@ def kernel_parts(plan: GemmPlan) -> KernelParts:
     reshaped, one = ".reshape((SLICE,))" * plan.pointwise.reshape, " * one" * plan.pointwise.times_one
     sums = f"acc[None, part].load(){reshaped}{one}"
     parts = grid_text.kernel_parts(plan, "gemm.py.j2", threads, mma, context, loads, sums)
+    memory = tuple(x.host for x in spaces)
+    workspaces = Workspaces("schedule.workspace", "workspace_memory.j2", memory) if memory else None
     return replace(
         parts,
         constants=(*parts.constants, *(x.constant for x in spaces)),
         launched={f"m{x.name}": x.parameter for x in spaces} | dict(parts.launched),
-        workspaces=workspaces(plan),
+        workspaces=workspaces,
     )

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from tensor_layouts import Layout
 
-from cutegen.codegen.formatting import Item, launch, python_tuple
-from cutegen.codegen.parts import Constant, Workspace, WorkspaceMode, Workspaces
+from cutegen.codegen.formatting import launch, python_tuple
+from cutegen.codegen.parts import Constant, Workspace, WorkspaceMode
 from cutegen.families.gemm.staged.plan import MultistagePlan, WorkspacePlan
 
 
@@ -57,31 +57,29 @@ class WorkspaceText:
         return launch(self.kernel, arguments, "along, cutlass.max(deep, 1), 1", f"{self.plan.threads}, 1, 1", 4)
 
     @property
-    def memory(self) -> str:
-        """What makes the workspace of an argument."""
-        argument, vector = self.plan.tensor.argument, self.plan.write
-        rows = f"-(-{argument}.shape[0] // {vector}) * {vector}" if self.plan.rows is None else str(self.plan.rows)
-        return f"_workspace({argument}, {rows})"
-
-    @property
-    def fake(self) -> tuple[Item, ...]:
-        """The arguments that make a stand-in for the compiler."""
-        plan = self.plan
-        unit = f"divisibility={plan.write}"
-        rows = f"cute.sym_int({unit})" if plan.rows is None else str(plan.rows)
-        return (
-            f"cutlass.{plan.tensor.dtype.cutlass}",
-            ("(", [rows, f'sizes["{plan.k}"]'], ")"),
-            ("(", ["1", f"cute.sym_int64({unit})"], ")"),
-            f"assumed_align={plan.write * plan.tensor.dtype.bytes}",
+    def host(self) -> Workspace:
+        """What the host side prints: along the operand's own mode its memory has whole vectors."""
+        plan, argument, vector = self.plan, self.plan.tensor.argument, self.plan.write
+        unit, rows = f"divisibility={vector}", str(plan.rows)
+        made, size, whole = rows, rows, WorkspaceMode(plan.rows or 0)
+        if plan.rows is None:
+            made, size = f"-(-{argument}.shape[0] // {vector}) * {vector}", f"cute.sym_int({unit})"
+            whole = WorkspaceMode(plan.mode, vector)
+        return Workspace(
+            path=self.path,
+            parameter=self.parameter,
+            memory=f"_workspace({argument}, {made})",
+            fake=(
+                f"cutlass.{plan.tensor.dtype.cutlass}",
+                ("(", [size, f'sizes["{plan.k}"]'], ")"),
+                ("(", ["1", f"cute.sym_int64({unit})"], ")"),
+                f"assumed_align={vector * plan.tensor.dtype.bytes}",
+            ),
+            documentation=f"Each call first writes {argument} to as much memory of its own, {plan.mode} contiguous.",
+            dtype=plan.tensor.dtype,
+            modes=(whole, WorkspaceMode(plan.k)),
+            major=0,
         )
-
-    @property
-    def modes(self) -> tuple[WorkspaceMode, ...]:
-        """The sizes of its modes: along the operand's own in whole vectors, and K."""
-        plan = self.plan
-        rows = WorkspaceMode(plan.mode, plan.write) if plan.rows is None else WorkspaceMode(plan.rows)
-        return rows, WorkspaceMode(plan.k)
 
     @property
     def constant(self) -> Constant:
@@ -92,22 +90,3 @@ class WorkspaceText:
 def workspace_texts(plan: MultistagePlan) -> list[WorkspaceText]:
     """The texts of every operand that has a workspace."""
     return [WorkspaceText(x, f"{plan.spec.kernel}_workspace_{x.tensor.name}_kernel") for x in plan.workspaces]
-
-
-def workspaces(plan: MultistagePlan) -> Workspaces | None:
-    """The texts that the host side prints of a plan's workspaces; None if there are none."""
-    each = tuple(
-        Workspace(
-            path=x.path,
-            parameter=x.parameter,
-            memory=x.memory,
-            fake=x.fake,
-            documentation=f"Each call first writes {x.plan.tensor.argument} to as much memory of its own, "
-            f"{x.plan.mode} contiguous.",
-            dtype=x.plan.tensor.dtype,
-            modes=x.modes,
-            major=0,
-        )
-        for x in workspace_texts(plan)
-    )
-    return Workspaces("schedule.workspace", "workspace_memory.j2", each) if each else None

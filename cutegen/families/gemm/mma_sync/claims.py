@@ -49,11 +49,8 @@ def _own_places(plan: MmaSyncPlan, x: MmaOperand) -> Claim:
         f"{count(int(size(x.smem_layout)), 'element')} of {plan.stages} stages have {len(set(places))} places",
         f"bytes {x.offset} to {end - 1} of {plan.smem_bytes}; rows of {x.swizzle} exchange theirs in groups of eight",
     )
-    return Claim("coverage", f"each element of {name}'s stages has a place of its own", because, holds, _smem(name))
-
-
-def _smem(name: str) -> tuple[str, ...]:
-    return ("schedule", "smem", name)
+    text = f"each element of {name}'s stages has a place of its own"
+    return Claim("coverage", text, because, holds, ("schedule", "smem", name))
 
 
 def _summed_whole(plan: MmaSyncPlan) -> Claim:

@@ -23,7 +23,7 @@ def plan(spec: Spec) -> MmaSyncPlan:
     """The plan of a resolved spec that passed its checks."""
     schedule, (a, b, m, n, k) = spec.schedule, product_of(spec)
     assert schedule.mma.atom_layout is not None
-    store = _layouts(spec, spec.output, (tile_of(schedule, m), tile_of(schedule, n)))
+    store = _layouts(spec, spec.output, gemm.sides_of(spec))
     depth, statements = gemm.depth_of(a), statements_of(spec, Dtype.f32)
     vector = vector_of(schedule.copies[spec.output.name], spec.output)
     first, second = _operand(spec, a, "A", m, 0), _operand(spec, b, "B", n, gemm.operand_bytes(spec)[a.name])
@@ -41,7 +41,7 @@ def plan(spec: Spec) -> MmaSyncPlan:
         atoms=schedule.mma.atom_layout,
         instruction=(gemm.ROWS, gemm.COLUMNS, depth),
         tf32=a.dtype is Dtype.f32,
-        staged=gemm.staged_strides(spec),
+        staged=gemm.staged_strides(spec, gemm.sides_of(spec)),
         store_threads=store[0],
         store_values=store[1],
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import gcd
+from math import gcd, prod
 
 from tensor_layouts import Layout, size
 
@@ -51,29 +51,17 @@ def contiguous(spec: Spec, tensor: Tensor, mode: str) -> tuple[int, int]:
     return (depth, block) if tensor.major == k else (block, depth)
 
 
-def dealt(threads: int, along: int, across: int, vector: int) -> tuple[int, int] | None:
-    """Threads along and across the contiguous mode of a tile that they copy in accesses of `vector` elements.
-
-    As many as there can be stand along it. None where they do not deal the tile out in whole rows.
-    """
-    if along % vector:
-        return None
-    shared = gcd(along // vector, threads)
-    for count in range(shared, 0, -1):
-        if shared % count == 0 and across % (threads // count) == 0:
-            return count, threads // count
-    return None
-
-
 def copy_layouts(threads: int, tile: tuple[int, int], vector: int, last: bool) -> tuple[Layout, Layout] | None:
     """The layouts of threads and of one access, over a tile of two modes of which the `last` is contiguous, or the
-    first. None where they do not deal it out.
+    first, along which there are as many threads as there can be. None where they do not deal it out in whole rows.
     """
     along, across = (tile[1], tile[0]) if last else tile
-    found = dealt(threads, along, across, vector)
-    if found is None:
+    shared = 0 if along % vector else gcd(along // vector, threads)
+    counts = (x for x in range(shared, 0, -1) if shared % x == 0 and across % (threads // x) == 0)
+    count = next(counts, None)
+    if count is None:
         return None
-    count, rows = found
+    rows = threads // count
     if last:
         return Layout((rows, count), (count, 1)), Layout((1, vector), (vector, 1))
     return Layout((count, rows), (1, count)), Layout((vector, 1), (1, vector))
@@ -106,40 +94,34 @@ def operand_bytes(spec: Spec) -> dict[str, int]:
     return {t.name: tile_of(schedule, mode) * depth * t.dtype.bytes for t, mode in ((a, m), (b, n))}
 
 
-def staged_strides(spec: Spec) -> tuple[int, int]:
-    """Words from a row of the tile of accumulators to the next in shared memory, and from a column to the next."""
-    return _strides(spec, _sides(spec))
-
-
-def _sides(spec: Spec) -> tuple[int, int]:
+def sides_of(spec: Spec) -> tuple[int, int]:
     """Rows and columns of a block's tile."""
     m, n = product_of(spec).sides
     return tile_of(spec.schedule, m), tile_of(spec.schedule, n)
 
 
-def _strides(spec: Spec, sides: tuple[int, int]) -> tuple[int, int]:
+def staged_strides(spec: Spec, sides: tuple[int, int]) -> tuple[int, int]:
+    """Words from a row of a tile of accumulators to the next in shared memory, and from a column to the next."""
     row_major = spec.output.major == product_of(spec).n
     extent = sides[int(row_major)]
     step = extent + (BANK_SPREAD[row_major] - extent) % WARP
     return (step, 1) if row_major else (1, step)
 
 
-def staged_bytes(spec: Spec, sides: tuple[int, int] | None = None) -> int:
-    """The bytes of the tile of accumulators in shared memory, or of one with other sides."""
-    sides = _sides(spec) if sides is None else sides
-    (rows, columns), (m, n) = _strides(spec, sides), sides
+def staged_bytes(spec: Spec, sides: tuple[int, int]) -> int:
+    """The bytes of a tile of accumulators in shared memory."""
+    (rows, columns), (m, n) = staged_strides(spec, sides), sides
     return ((m - 1) * rows + (n - 1) * columns + 1) * ACCUMULATOR
 
 
 def smem_bytes(spec: Spec) -> int:
     """Bytes of shared memory of a block: the stages, or what the epilogue puts in their place."""
-    return max(sum(operand_bytes(spec).values()), staged_bytes(spec))
+    return max(sum(operand_bytes(spec).values()), staged_bytes(spec, sides_of(spec)))
 
 
 def accumulators(spec: Spec) -> int:
     """Accumulators of a thread."""
-    _, _, m, n, _ = product_of(spec)
-    return tile_of(spec.schedule, m) * tile_of(spec.schedule, n) // threads_of(spec.schedule)
+    return prod(sides_of(spec)) // threads_of(spec.schedule)
 
 
 def is_plain(layout: Layout) -> bool:

@@ -9,13 +9,11 @@ from cutegen.verification.case_request import CaseRequest
 
 
 def more_requests(plan: MultistagePlan, tiles: Mapping[str, int]) -> Iterator[CaseRequest]:
-    """The cases of workspaces. `tiles` is what a block covers of each mode."""
+    """The cases around the tiles of the kernels that fill workspaces, which are not those of the product.
+
+    `tiles` is what a block covers of each mode.
+    """
     more = {mode: tiles[mode] + 1 for mode in plan.spec.modes if mode not in plan.spec.static}
-    yield from _workspaces(plan, more)
-
-
-def _workspaces(plan: MultistagePlan, more: Mapping[str, int]) -> Iterator[CaseRequest]:
-    """The cases around the tiles of the kernels that fill workspaces, which are not those of the product."""
     for x in plan.workspaces:
         for step, what in ((-1, "less"), (1, "more")):
             sizes = {mode: max(1, size + step) for mode, size in zip((x.mode, x.k), x.tile, strict=True)}

@@ -84,14 +84,19 @@ def threads_of(schedule: GemmSchedule) -> int:
     return int(size(schedule.mma.thread_layout))
 
 
-def copy_run(copy: Copy, along: int) -> int:
-    """Elements along m or n (`along` 0) or k (1) that a thread copies in a row, first in its order of values."""
+def well_formed(copy: Copy) -> bool:
+    """Whether the two layouts can be combined; the rules on ranks and coverage say it where they cannot."""
     threads, values = copy.thread_layout, copy.value_layout
     if threads is None or values is None or {len(layouts.modes_of(x)) for x in (threads, values)} != {2}:
+        return False
+    return deals_out(threads, MAX_THREADS) and deals_out(values, MAX_VALUES)
+
+
+def copy_run(copy: Copy, along: int) -> int:
+    """Elements along m or n (`along` 0) or k (1) that a thread copies in a row, first in its order of values."""
+    if not well_formed(copy):
         return 1
-    if not deals_out(threads, MAX_THREADS) or not deals_out(values, MAX_VALUES):
-        return 1
-    tiler, tv = make_layout_tv(threads, values)
+    tiler, tv = make_layout_tv(copy.thread_layout, copy.value_layout)
     return layouts.run_along([layouts.coordinates(v, tiler) for v in layouts.offsets(layouts.modes_of(tv)[1])], along)
 
 

@@ -8,8 +8,8 @@ from tensor_layouts import size
 
 from cutegen import layouts
 from cutegen.atoms.targets import MAX_VECTOR_BITS
-from cutegen.families.gemm.fma.rules.operands import well_formed
 from cutegen.families.gemm.staged import product as gemm
+from cutegen.families.gemm.staged.product import well_formed
 from cutegen.families.gemm.staged.rules.copies import copy_path, operands, with_bits, with_copy
 from cutegen.families.gemm.staged.schedule import Spec
 from cutegen.families.gemm.staged.shared_memory import column_stride

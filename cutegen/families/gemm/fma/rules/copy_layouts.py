@@ -12,8 +12,8 @@ from tensor_layouts import Layout, size
 
 from cutegen import layouts
 from cutegen.families.common.rules.candidates import several_in_tiler
-from cutegen.families.gemm.fma.rules.operands import well_formed
 from cutegen.families.gemm.staged import product as gemm
+from cutegen.families.gemm.staged.product import well_formed
 from cutegen.families.gemm.staged.rules.copies import copy_path, operands, with_copy
 from cutegen.families.gemm.staged.schedule import Spec
 from cutegen.families.gemm.words import tile_of

@@ -10,16 +10,15 @@ from cutegen.analysis.roofline import arithmetic
 from cutegen.atoms.gpus import GPUS
 from cutegen.families.common.rules import machine
 from cutegen.families.common.rules.candidates import halved_in_tiler, several_in_tiler
-from cutegen.families.common.rules.limits import register_limit
 from cutegen.families.gemm.fma.rules.dealing import FULL, MMA_THREADS
 from cutegen.families.gemm.staged import product as gemm
 from cutegen.families.gemm.staged.plan import GemmPlan
-from cutegen.families.gemm.staged.rules.machine import smaller_tiles
+from cutegen.families.gemm.staged.rules.machine import accumulated
 from cutegen.families.gemm.staged.schedule import Spec
 from cutegen.families.gemm.words import tile_of
 from cutegen.language.kinds import Path
 from cutegen.lint.rule import Accesses, Candidate, Finding, Say
-from cutegen.lint.trial import changed, first_that_works, first_written, written
+from cutegen.lint.trial import changed, first_written, written
 
 SCHEDULERS = 4  # of an SM
 WARPS_A_SCHEDULER = 2  # that hide an arithmetic instruction's latency in code with independent instructions
@@ -27,23 +26,16 @@ WARPS_A_SCHEDULER = 2  # that hide an arithmetic instruction's latency in code w
 
 def registers(spec: Spec, say: Say) -> None:
     """A thread's accumulators should fit its registers."""
-    schedule = spec.schedule
-    _, _, m, n, _ = gemm.product_of(spec)
-    threads = gemm.threads_of(schedule)
-    count = tile_of(schedule, m) * tile_of(schedule, n) // threads
-    assert schedule.mma.accumulator is not None
-    needed, limit = count * schedule.mma.accumulator.bytes // 4, register_limit(threads)
-    if needed <= limit:
-        return
-    say(
-        f"{count} accumulators of {schedule.mma.accumulator.value} do not fit a thread's registers",
-        *("schedule", "tiler"),
-        notes=(
-            f"{tile_of(schedule, m)} * {tile_of(schedule, n)} / {threads} threads = {count}",
-            f"they take {needed} registers, and a thread of {threads} has {limit}",
-        ),
-        help=lambda: first_that_works(say.code, smaller_tiles(spec, 1)),
+    (_, _, m, n, _), threads, dtype = (
+        gemm.product_of(spec),
+        gemm.threads_of(spec.schedule),
+        spec.schedule.mma.accumulator,
     )
+    assert dtype is not None
+    count = tile_of(spec.schedule, m) * tile_of(spec.schedule, n) // threads
+    needed = count * dtype.bytes // 4
+    what, take = f"{count} accumulators of {dtype.value}", f"they take {needed} registers"
+    accumulated(spec, say, threads, needed, what, take, 1)
 
 
 def unfilled_tiles(spec: Spec, plan: GemmPlan, _: Accesses) -> Iterator[Finding]:

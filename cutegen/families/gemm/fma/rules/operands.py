@@ -7,21 +7,12 @@ from collections.abc import Iterator
 from tensor_layouts import Layout
 
 from cutegen import layouts
-from cutegen.families.gemm.staged.schedule import Copy, Spec
+from cutegen.families.gemm.staged.schedule import Spec
 from cutegen.layouts import format_layout
 from cutegen.lint.rule import Candidate
 from cutegen.lint.trial import as_written, changed, written
-from cutegen.planning.sound import MAX_THREADS, MAX_VALUES, deals_out
 
 _RUNS = (8, 4, 2, 1)  # neighbours of a thread, to suggest
-
-
-def well_formed(copy: Copy) -> bool:
-    """Whether the two layouts can be combined; the rules on ranks and coverage say it where they cannot."""
-    threads, values = copy.thread_layout, copy.value_layout
-    if threads is None or values is None or {len(layouts.modes_of(x)) for x in (threads, values)} != {2}:
-        return False
-    return deals_out(threads, MAX_THREADS) and deals_out(values, MAX_VALUES)
 
 
 def other_permutations(spec: Spec, mode: str, side: int) -> Iterator[Candidate]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from cutegen.families.gemm.mma_sync.product import PAIR
-from cutegen.families.gemm.mma_sync.rules import copies, machine, operands, pipeline, tiles
+from cutegen.families.gemm.mma_sync.rules import copies, machine, operands, tiles
 from cutegen.families.gemm.staged import rules as staged
 from cutegen.lint.rule import PerformanceRule, Rule
 
@@ -18,7 +18,7 @@ RULES: tuple[Rule, ...] = (
     Rule("CG246", staged.pipeline.stages),
     Rule("CG250", staged.copies.cp_async_bytes),
     Rule("CG253", staged.copies.unused),
-    Rule("CG254", pipeline.shared_memory),
+    Rule("CG254", machine.shared_memory),
     Rule("CG255", staged.pipeline.k_predicate),
     Rule("CG259", staged.machine.grid),
     Rule("CG261", machine.registers, severity="warning"),

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from cutegen.families.common.rules import grids, machine
 from cutegen.families.common.rules.candidates import several_in_tiler
-from cutegen.families.common.rules.limits import MAX_COUNT
+from cutegen.families.common.rules.limits import MAX_COUNT, register_limit
 from cutegen.families.gemm.staged.plan import MultistagePlan
 from cutegen.families.gemm.staged.product import product_of
 from cutegen.families.gemm.staged.tile_walk import banded_tiles, is_plane, tile_order
 from cutegen.families.gemm.words import tile_of
 from cutegen.language.model import KernelSpec
 from cutegen.lint.rule import Accesses, Candidate, Finding, Say
+from cutegen.lint.trial import first_that_works
 
 Spec = KernelSpec[Any]
 
@@ -37,6 +39,19 @@ def smaller_tiles(spec: Spec, most: int) -> Iterator[Candidate]:
         wide = max(tile, key=lambda mode: tile[mode])
         tile = {**tile, wide: tile[wide] // 2}
         yield several_in_tiler(spec, tile)
+
+
+def accumulated(spec: Spec, say: Say, threads: int, needed: int, what: str, take: str, most: int) -> None:
+    """So many registers as are `needed` are those of a thread; `what` it accumulates, and what that and other things
+    `take`, in words. Tiles are suggested that are longer than `most` before they are halved.
+    """
+    limit = register_limit(threads)
+    if needed > limit:
+        m, n = (tile_of(spec.schedule, mode) for mode in product_of(spec).sides)
+        notes = f"{m} * {n} / {threads} threads = {m * n // threads}", f"{take}, and a thread of {threads} has {limit}"
+        message = f"{what} do not fit a thread's registers"
+        help = partial(first_that_works, say.code, smaller_tiles(spec, most))
+        say(message, "schedule", "tiler", notes=notes, help=help)
 
 
 def needless_predicate(spec: Spec, plan: MultistagePlan, _: Accesses) -> Iterator[Finding]:
