@@ -1,0 +1,188 @@
+"""The program of a module: by noise it finds what right kernels may differ in, so that one wrong element fails."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+
+from cutegen.codegen import Module, generate
+from cutegen.codegen.noise import noise_context
+from cutegen.verification.executor import load_module
+
+HEAD = "cutegen: 1\nkernel: trial\ntargets: [sm_90a]\n"
+GEMM = HEAD + "op: gemm\ntensors:\n  A: {{shape: [M, K], dtype: {0}}}\n  B: {{shape: [N, K], dtype: {0}}}\n"
+GEMM += "  D: {{shape: [M, N], dtype: {1}, role: out}}\ncompute: D = A @ B.T\n"
+TENSORS = "  X: {shape: [M, N], dtype: f32}\n  Y: {shape: [M, N], dtype: f32}\n  B: {shape: [M, N], dtype: bf16}\n"
+ROWS = HEAD + "op: rowwise\ntensors:\n  X: {shape: [M, N], dtype: f32}\n  D: {shape: [M, N], dtype: bf16, role: out}\n"
+
+
+def spec(compute: str, dtype: str) -> str:
+    """A spec that reads what of X, Y (f32) and B (bf16) it names, and writes D."""
+    read = [line for line in TENSORS.splitlines(keepends=True) if re.search(rf"\b{line.strip()[0]}\b", compute)]
+    out = f"  D: {{shape: [M, N], dtype: {dtype}, role: out}}\n"
+    return f"{HEAD}op: elementwise\ntensors:\n{''.join(read)}{out}compute: {compute}\n"
+
+
+# A spec, and the noise of its reference.
+SPECS = {
+    "what is copied": (spec("D = X", "f32"), None),
+    "what is rounded once": (spec("D = X", "bf16"), None),
+    "a choice of what is known": (spec("D = where(X > Y, X, abs(Y))", "f32"), None),
+    "whole numbers of what is known": (spec("D = cast(round(X), i8)", "i8"), None),
+    "truth of what is known": (spec("D = X > Y", "bool"), None),
+    "a sum": (spec("D = X + Y", "f32"), "2**-13"),
+    "a sum in bf16": (spec("D = X + Y", "bf16"), "2**-13"),
+    "bf16 of another statement": (spec('["t = cast(X * Y, bf16)", "D = t"]', "f32"), "2**-13"),
+    "whole numbers of sums": (spec("D = cast(X * 3 + Y, i8)", "i8"), "2**-13"),
+    "truth of sums": (spec("D = X + Y > 1", "bool"), "2**-13"),
+    "a product of bf16": (GEMM.format("bf16", "f32"), "2**-13"),
+    "a product of f64": (GEMM.format("f64", "f64"), "2**-42"),
+    "a product of f8, of whose sums tensor cores keep 14 bits": (GEMM.format("f8e4m3", "f32"), "2**-6"),
+}
+
+
+def made(text: str) -> Module:
+    return generate(text, "specs/trial.yaml").modules[0]
+
+
+@pytest.mark.parametrize("name", SPECS)
+def test_noise_follows_from_the_types_on_the_way(name: str) -> None:
+    text, wanted = SPECS[name]
+    module = made(text)
+    assert noise_context(module.plan) == {"noise": wanted or ""}
+    assert ("_Noisy" in module.text) == (wanted is not None)
+    assert wanted is None or f"\nNOISE = {wanted}  #" in module.text
+
+
+def test_tf32_leaves_out_bits_of_factors() -> None:
+    text = GEMM.format("f32", "f32") + "schedule: {mma: {atom: mma_sync}, tiler: {M: 64, N: 64, K: 32}}\n"
+    assert noise_context(made(text).plan) == {"noise": "2**-7"}
+
+
+Change = Callable[[torch.Tensor], object]
+
+
+def set_to(value: float, *index: int) -> Change:
+    return lambda d: d.__setitem__(index, value)
+
+
+def add(value: float, *index: int) -> Change:
+    return lambda d: d.__setitem__(index, d.double()[index] + value)
+
+
+def few_ulps(d: torch.Tensor) -> None:
+    noise = torch.rand(d.shape, generator=torch.Generator().manual_seed(3), dtype=torch.float64) - 0.5
+    d.copy_(d.double() + noise * torch.finfo(d.dtype).eps * d.double().abs())
+
+
+SUM, ROUNDED = SPECS["a sum"][0], SPECS["a sum in bf16"][0]
+WHOLE, TRUTH = SPECS["whole numbers of sums"][0], SPECS["truth of sums"][0]
+UNKNOWN = spec("D = 1 / (X - X) + Y / (Y - Y) * 0", "f32")  # infinities and NaN
+INVERSE = spec("D = 1 / (X * 0)", "f32")  # infinities of either sign
+MASKED = spec("D = where(coord(M) > coord(N), -1e30, X * X + 1)", "bf16")
+STEEP = spec("D = exp(30 * X)", "f32")  # from e^-100 to e^100
+STEPS = spec("D = round(X * 100) * 0.001", "f32")
+LARGEST = ROWS.replace("[M, N], dtype: bf16, role", "[M], dtype: i32, role") + "compute: D = argmax(OF, N)\n"
+CANCELS = ROWS + "compute: D = 1 / (X - mean(X, N))\n"
+SUMS = ROWS.replace("[M, N], dtype: bf16, role", "[M], dtype: f32, role") + "compute: D = sum(X, N)\n"
+FAR = spec("D = (X + 100000) * 3 - 300000", "f32")
+PRODUCT = GEMM.format("bf16", "bf16")
+LOG2_E = 1.4426950408889634
+# A spec, how its right output is changed, and how many elements are then wrong: at least, if it is more than one
+RUNS: dict[str, tuple[str, Change, int]] = {
+    "nothing is changed": (SUM, lambda d: None, 0),
+    "roundings in another order": (SUM, few_ulps, 0),
+    "one element is off": (SUM, add(0.01, 12, 7), 1),
+    "one element of bf16 is off": (ROUNDED, lambda d: d.__setitem__((3, 4), d[3, 4] * 1.01), 1),
+    "one element is NaN": (SUM, set_to(float("nan"), 0, 0), 1),
+    "one element is infinite": (SUM, set_to(float("inf"), 0, 0), 1),
+    "one element is 0": (SUM, set_to(0.0, 5, 5), 1),
+    "one element is 0 beside a mask's numbers": (MASKED, set_to(0.0, 0, 39), 1),
+    "a mask's number is missing": (MASKED, set_to(0.0, 23, 0), 1),
+    "a copy is off by a rounding": (SPECS["what is copied"][0], lambda d: d.mul_(1 + 2**-22), 24 * 40),
+    "NaN is NaN": (UNKNOWN, lambda d: None, 0),
+    "a number where NaN is right": (UNKNOWN, set_to(1.0, 1, 1), 1),
+    "infinity is infinity": (INVERSE, lambda d: None, 0),
+    "the other infinity": (INVERSE, lambda d: d.__setitem__((2, 2), -d[2, 2]), 1),
+    "a number where infinity is right": (INVERSE, set_to(3e38, 2, 2), 1),
+    "a whole number is one off": (WHOLE, lambda d: d[4, 4].add_(1), 1),
+    "a known whole number is one off": (SPECS["whole numbers of what is known"][0], lambda d: d[4, 4].add_(1), 1),
+    "a known truth is another": (SPECS["truth of what is known"][0], lambda d: d[1, 2].logical_not_(), 1),
+    "a truth of sums is another": (TRUTH, lambda d: d[1, 2].logical_not_(), 1),
+    "a product of bf16 is off": (PRODUCT, lambda d: d.__setitem__((3, 4), d[3, 4] * 1.02), 1),
+    "rows of a product are swapped": (PRODUCT, lambda d: d.copy_(d.flip(0)), 950),
+    "a small number beside large ones is off": (STEEP, lambda d: d[4, 4].mul_(1.1), 1),
+    "zeros": (STEEP, lambda d: d.zero_(), 950),
+    "a step is another": (STEPS, add(0.001, 6, 7), 1),
+    "an index is one too high": (LARGEST.replace("OF", "X"), lambda d: d.add_(1), 24),
+    "an index of products is one too high": (LARGEST.replace("OF", "X * 0.3"), lambda d: d.add_(1), 24),
+    "an element beside one that cancels is off": (CANCELS, lambda d: d[1].mul_(1.04), 40),
+}
+Right = Callable[[torch.Tensor], torch.Tensor]
+# A spec, and its output as another right kernel has it
+RIGHT: dict[str, tuple[str, Right]] = {
+    "a function that multiplies errors": (STEEP, lambda x: torch.exp2((x * 30) * LOG2_E)),
+    "whole numbers": (STEPS, lambda x: torch.round(x.double() * (1 + 2**-22) * 100) * 0.001),
+    "whole numbers, the other way": (STEPS, lambda x: torch.round(x.double() * (1 - 2**-22) * 100) * 0.001),
+    "indices": (LARGEST.replace("OF", "X * 0.3"), lambda x: torch.argmax(x, 1)),
+    "sums that cancel": (CANCELS, lambda x: 1 / (x - x.flip(1).cumsum(1)[:, -1:] / 40)),
+    "sums near 0": (SUMS, lambda x: x.double().sum(1)),
+    "large numbers on the way": (FAR, lambda x: torch.addcmul(torch.tensor(0.0), x + 100000, torch.tensor(3.0)) - 3e5),
+    "no large numbers on the way": (FAR, lambda x: x.double() * 3),
+}
+
+
+Changed = Callable[[torch.Tensor, torch.Tensor], object]
+
+
+def run(text: str, change: Changed, folder: Path, patch: pytest.MonkeyPatch, says: Any) -> tuple[int, int]:
+    """How a program ends, and how many elements it finds wrong, whose kernel gives what its reference gives, changed:
+    `change` gets that and the kernel's first input.
+    """
+    module = made(text)
+    path = folder / module.name
+    path.write_text(module.text, encoding="utf-8")
+    python: ModuleType = load_module(path)
+
+    def kernel(*places: torch.Tensor, **named: torch.Tensor) -> torch.Tensor:
+        d = python.reference(*places, **named)
+        change(d, places[0])
+        return named["d"].copy_(d)
+
+    sizes = {mode: size for mode, size in {"M": 24, "N": 40, "K": 32}.items() if mode in python.SIZES}
+    for name in ("make_inputs", "make_outputs"):
+        own = getattr(python, name)
+        patch.setattr(python, name, lambda own=own, **given: own(**given, device="cpu"))
+    patch.setattr(python, "trial", kernel)
+    patch.setattr(torch.cuda, "is_available", lambda: True)
+    patch.setattr(sys, "argv", ["trial.py", *(text for m, n in sizes.items() for text in (f"--{m}", str(n)))])
+    code = python.main()
+    said = says.readouterr().out
+    found = re.fullmatch(r"d: (\d+) of (960|24) are wrong, and off by up to \S+\n", said)
+    assert found, said
+    return code, int(found[1])
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_one_wrong_element_fails(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text, change, wrong = RUNS[name]
+    code, found = run(text, lambda d, _: change(d), tmp_path, monkeypatch, capsys)
+    assert code == (wrong > 0)
+    assert wrong <= found if wrong > 1 else found == wrong
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_a_right_kernel_does_not(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text, right = RIGHT[name]
+    assert run(text, lambda d, x: d.copy_(right(x)), tmp_path, monkeypatch, capsys) == (0, 0)
