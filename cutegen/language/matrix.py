@@ -25,7 +25,11 @@ MAX_EXPANDED = 500_000  # values of all variants together
 
 OF_ALL_KERNELS: dict[str, tuple[Kind, str]] = {  # the keys of no single kernel, and what they mean
     "matrix": (
-        ByName(Items(Scalars(), least=1, most=1024), "The values that this placeholder takes, in order.", least=1),
+        ByName(
+            Items(Scalars(), least=1, most=1024, different=True),
+            "The values that this placeholder takes, in order.",
+            least=1,
+        ),
         "Variants: one kernel for every combination. `{a}` in any text stands for the value; a text that is exactly "
         "`{a}` takes the value's type; `{{` and `}}` are literal braces.",
     ),

@@ -73,17 +73,18 @@ def read_specs(text: str, path: str = "<spec>") -> tuple[KernelSpec, ...]:
     specs: list[KernelSpec] = []
     names: dict[str, KernelSpec] = {}
     for document in documents:
-        variants, problems = _variants(document, path)
-        found += problems
+        variants, said = _variants(document, path)
         for variant in variants:
             spec, problems = _spec(variant)
-            found += problems
+            said += problems
             if spec is None:
                 continue
-            if spec.kernel in names:
-                found.append(_duplicate(spec, names[spec.kernel]))
-            names.setdefault(spec.kernel, spec)
+            if (first := names.setdefault(spec.kernel, spec)) is not spec:
+                again = _duplicate(spec, first)
+                said += [again] if all((d.code, d.span) != ("CG112", again.span) for d in said) else []
             specs.append(spec)
+        misnamed = any(d.code in ("CG110", "CG111", "CG112") for d in said)
+        found += [d for d in said if not (misnamed and d.code == "CG142")]  # `modules` has the names that are meant
     if has_errors(found):
         raise SpecError(found)
     return tuple(specs)

@@ -23,6 +23,20 @@ def test_the_base_specs_are_good() -> None:
     assert [read_specs(text)[0].kernel for text in (ADD, GEMM, PROBE)] == ["add", "mm", "look"]
 
 
+@pytest.mark.parametrize(
+    ("names", "code"),
+    [
+        ("matrix: {a: [M, N], b: [1, 2, 3]}\nkernel: add_{a}", "CG112"),  # four variants have a name of another's
+        ("matrix: {a: [M, N]}\nmodules: [add_m, add_n]\nkernel: add", "CG112"),
+        ("matrix: {a: [M, N, M], b: [1, 2]}\nmodules: [add_m1]\nkernel: add_{a}{b}", "CG105"),
+        ("modules: [my_add]\nkernel: my-add", "CG110"),
+        ("modules: [copy_rows]\nkernel: copy", "CG111"),
+    ],
+)
+def test_one_problem_of_names_is_one_message(names: str, code: str) -> None:
+    assert [d.code for d in problems(ADD.replace("kernel: add", names))] == [code]
+
+
 @pytest.mark.parametrize("listed", [False, True])
 def test_a_misspelt_atom_names_the_family_that_is_meant(listed: bool) -> None:
     """What else is wrong is told of that family's words; where nothing is, the atom alone is."""
@@ -143,6 +157,13 @@ CASES = [
     (ADD, "kernel: add", "kernel: «yaml", "CG111", "`yaml_rows`"),
     (ADD, "kernel: add", "kernel: «'add '", "CG110", "`add ` begins or ends with white space"),
     (ADD, "kernel: add", "matrix: {a: [M, N]}\nkernel: «add", "CG112", "there already"),
+    (ADD, "kernel: add", "matrix: {a: [M, N], b: [1, 2, 3]}\nkernel: «add_{a}", "CG112", "there already"),
+    (ADD, "kernel: add", "matrix: {a: [M, N, «M]}\nkernel: add_{a}", "CG105", "names `M` twice"),
+    (ADD, "kernel: add", "matrix: {a: [M, N], b: [1, «1]}\nkernel: add_{a}", "CG105", "names `1` twice"),
+    (ADD, "kernel: add", "modules: [my_add]\nkernel: «my-add", "CG110", "not an identifier"),
+    (ADD, "kernel: add", "modules: [copy_rows]\nkernel: «copy", "CG111", "`copy_rows`"),
+    (ADD, "kernel: add", "matrix: {a: [M, N]}\nmodules: [add_m]\nkernel: «add", "CG112", "there already"),
+    (ADD, "kernel: add", "modules: [«my_add]\nkernel: add", "CG142", "no kernel `my_add`"),
     (ADD, "scalars: {alpha: f32}", "scalars: {alpha: f32, «lambda: f32}", "CG113", "Python write `lambda_`"),
     (ADD, "  B: {", '  «"B b": {', "CG113", "not an identifier"),
     (ADD, "  B: {", '  «"B b": {', "CG113", "write `B_b`, or another name"),
