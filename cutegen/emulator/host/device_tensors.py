@@ -147,12 +147,15 @@ def _device_tensor(index: int) -> Any:
             return tuple(strides) if dim is None else strides[dim]
 
         def as_strided(self, size: Any, stride: Any, *more: Any) -> Any:
-            part = getattr(self, "part", None)
-            if part and (tuple(size), tuple(stride)) == (tuple(self.shape), self.stride()):
+            part, far = getattr(self, "part", None), getattr(self, "far", {})
+            if not (part or far) or tuple(size) != tuple(self.shape):
+                return super().as_strided(size, stride, *more)
+            other = {mode: step for mode, step in enumerate(stride) if step != self.stride(mode)}
+            if not other:
                 return self
-            made: Any = super().as_strided(size, stride, *more)
-            if part and tuple(size) == tuple(self.shape):
-                made.part = part
+            apart = any(size[mode] > 1 for mode in other)  # else elements are where they were
+            made: Any = super().as_strided(size, stride, *more) if apart else self.view(self.shape)
+            made.part, made.far = part, {} if apart else {**far, **other}
             return made
 
     return DeviceTensor

@@ -15,6 +15,7 @@ from far_functions import FAR, plus_one, plus_one_of_32_bits, untouched  # noqa:
 from cutegen import emulator  # noqa: E402
 from cutegen.codegen import generate  # noqa: E402
 from cutegen.emulator.calls.marks import Marks  # noqa: E402
+from cutegen.emulator.host.device_tensors import far_apart  # noqa: E402
 from cutegen.emulator.memory.bound_tensors import bind, elements_of  # noqa: E402
 from cutegen.emulator.memory.far_tensors import brought_near, is_sparse, settle  # noqa: E402
 from cutegen.verification.executor import load_module  # noqa: E402
@@ -84,6 +85,16 @@ def test_a_generated_module(tmp_path: Path) -> None:
     x.copy_(torch.randn(3, 32))
     assert module.far_twice(x, y=y) is y and torch.equal(y, 2 * x) and torch.equal(module.far_twice(x), 2 * x)
     assert len(emulated.reports) == 2
+
+
+def test_a_mode_of_one_element_takes_any_stride_beside_far_rows() -> None:
+    """A module gives such modes strides of its own; rows are as far apart as before, and elements where they were."""
+    x = torch.randn(2, 1, 32)
+    far = far_apart(x, 0, FAR)
+    fitted = far.as_strided((2, 1, 32), (FAR, 40, 1))
+    assert far.as_strided(far.shape, far.stride()) is far
+    assert fitted.stride() == (FAR, 40, 1) and fitted.part is far.part
+    assert fitted.data_ptr() == x.data_ptr() and torch.equal(fitted.as_subclass(torch.Tensor), x)
 
 
 def test_only_few_elements_in_much_memory_are_brought_near() -> None:
