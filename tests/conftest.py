@@ -47,6 +47,7 @@ def pytest_runtest_setup() -> None:
 
 def pytest_sessionfinish() -> None:
     COMPILED.kept.prune()
+    gc.freeze()  # pytest's plugin for unraisable exceptions collects garbage five times at the end
 
 
 @pytest.hookimpl(optionalhook=True)
