@@ -179,13 +179,21 @@ class CasesFamily(Family[Cases, CasesPlan]):
         return family_of(case.spec).threads_beside(case, sizes)
 
     def refused(self, spec: Spec, sizes: Mapping[str, int]) -> str | None:
-        one = _taken(spec, sizes)
-        return family_of(one).refused(one, sizes)
+        reasons = (family_of(one).refused(one, sizes) for one in _limiting(spec, sizes))
+        return next((reason for reason in reasons if reason is not None), None)
 
     def accepted(self, spec: Spec, sizes: dict[str, int]) -> dict[str, int] | None:
-        one = _taken(spec, sizes)
-        found = family_of(one).accepted(one, sizes)
-        return None if found is not None and _taken(spec, found) != one else found
+        for _ in spec.schedule.cases:  # what one case asks for may be no size of another
+            fitting = dict(sizes)
+            for one in _limiting(spec, sizes):
+                changed = family_of(one).accepted(one, fitting)
+                if changed is None:
+                    return None
+                fitting = changed
+            if fitting == sizes:
+                return fitting
+            sizes = fitting
+        return None if self.refused(spec, sizes) is not None else sizes
 
     # ---------------------------------------------------------------------------------------------------- drawing
 
@@ -205,11 +213,18 @@ class CasesFamily(Family[Cases, CasesPlan]):
         return [(f"{label}, {name}", text) for name, (label, text) in told]
 
 
-def _taken(spec: Spec, sizes: Mapping[str, int]) -> KernelSpec:
-    """The first case that those sizes let be taken."""
-    cases = spec.schedule.cases
-    number = next((i for i, case in enumerate(cases) if case.conditions.takes_sizes(sizes)), len(cases) - 1)
-    return of_case(spec, number)
+def _limiting(spec: Spec, sizes: Mapping[str, int]) -> list[KernelSpec]:
+    """The cases whose limits are those of calls of these sizes: all that some call of them may get, as a module asks
+    for targets, alignment and costs only afterwards.
+    """
+    each = [case.conditions for case in spec.schedule.cases]
+    sure = [bool(one.sizes) and not one.targets and one.align == 1 and one.takes_sizes(sizes) for one in each]
+    found = []
+    for number, own in enumerate(each):
+        before = any(sure[i] and not (own.by_cost and each[i].by_cost) for i in range(number))
+        if own.takes_sizes(sizes) and not before:
+            found.append(of_case(spec, number))
+    return found
 
 
 if TYPE_CHECKING:

@@ -127,6 +127,10 @@ def derive_cases(plan: Plan) -> tuple[Case, ...]:
             whole = not targets.issuperset(kernel.spec.targets)
             targets.update(kernel.spec.targets)
             beside = [*_all_but_one(plan, ways[0], len(cases), whole=whole), *beside]
+        if kernel is not plan:
+            beside = [
+                case for case in beside if family_of(plan.spec).accepted(plan.spec, dict(case.sizes)) == case.sizes
+            ]
         more += (replace(case, of=(kernel.case, -1)) for case in beside)
     return (*cases.values(), *_different(more))
 
@@ -165,6 +169,7 @@ def _all_but_one(plan: Plan, usual: Plan, seed: int, *, whole: bool) -> Iterator
     if sizes is None:
         return
     least = next(allowed(spec, tiles, CaseRequest("", "", {**sizes, **dict.fromkeys(several, 1)})), sizes)
+    least = family_of(plan.spec).accepted(plan.spec, dict(least)) or least
     of = f", {usual.case}" if usual.case else ""
     aligned = {t.name: t.align or 1 for t in spec.tensors if t.align != kernel.tensor(t.name).align}
     for mode in spec.divisible:
@@ -248,6 +253,10 @@ def _add(
     of = f", {kernel.case}" if kernel.case else ""
     for wanted in allowed(spec, tiles, request):
         sizes = plan.own_sizes(kernel, wanted)
+        if sizes is not None and kernel is not plan:  # the limits of other kernels may hold for it
+            fitting = family_of(plan.spec).accepted(plan.spec, sizes)
+            sizes = fitting and plan.own_sizes(kernel, fitting)
+            sizes = sizes if sizes == fitting else None
         if sizes is None:
             continue
         layout: Layout = request.layout
