@@ -50,7 +50,7 @@ class OperandText:
     result: str  # what the registers of the result are like
     memory: str  # where the result is copied to
     truth: str  # a bool is a byte in memory: what turns it into a condition
-    held: bool = False  # whether registers have all of it already, of which a slice's part is taken
+    held: str | None = None  # if registers have it already: which part of them is a slice's, nothing for all
     source: Through | None = None  # how it is loaded from shared memory, where it is not from its own
 
 

@@ -65,9 +65,11 @@ def _ordered(plan: WarpspecializedPlan) -> Claim:
 def _clipped(plan: WarpspecializedPlan, mode: str) -> Claim:
     name = plan.spec.output.name
     guarded = {o.tensor.name for o in plan.pointwise.operands if plan.held(o) and plan.rows_masked}
+    last = [o.tensor.name for o in plan.pointwise.operands if plan.by_columns(o) and mode in o.tensor.shape]
     accessed = [o.tensor for o in plan.pointwise.operands if plan.accessed(o) or plan.held(o)]
     direct = [tensor.name for tensor in accessed if mode in tensor.shape and tensor.name not in guarded]
-    because = ("stores by tensor maps leave out what lies beyond the end, along every mode",)
+    because: tuple[str, ...] = ("stores by tensor maps leave out what lies beyond the end, along every mode",)
+    because += tuple(f"loads of {name} from beyond the end are those of its last element" for name in last)
     more = tuple(f"{other} is accessed from registers without a predicate" for other in direct)
     where = ("schedule", "predication", mode)
     return Claim("bounds", f"{name}, {mode}: what lies beyond the end is not stored", because + more, not more, where)

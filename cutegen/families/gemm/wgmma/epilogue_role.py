@@ -120,10 +120,12 @@ class Storing(Role):
             *[If("thr == 0", (Arrive("used", "slot"),))] * bool(plan.sources),
             If("thr < 32", (*self.place_of_piece(), *self.stores(names))),
         )
+        by_columns = any(plan.by_columns(o) for o in plan.pointwise.operands)
         piece = (
             Region(path, "a free buffer", free),
             *self.brought(),
             For("part", "cutlass.range_constexpr(piece * PARTS, (piece + 1) * PARTS)", (
+                *[Included(f"{FOLDER}/columns.j2", 16)] * by_columns,
                 Included("common/pointwise.j2", 16, computed),
             )),
             Region(path, "store of a piece", store),

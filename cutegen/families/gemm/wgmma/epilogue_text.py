@@ -47,7 +47,9 @@ def epilogue_context(plan: WarpspecializedPlan) -> dict[str, Any]:
         taken=taken,
     )
     held = [o.tensor.name for o in plan.pointwise.operands if plan.held(o)]
-    loaded = [replace(o, held=o.tensor.name in held) for o in found["loaded"]]
+    columns = [o.tensor.name for o in plan.pointwise.operands if plan.by_columns(o)]
+    kept = dict.fromkeys(held, "part") | dict.fromkeys(columns, "")
+    loaded = [replace(o, held=kept.get(o.tensor.name)) for o in found["loaded"]]
     accessed = {o.tensor.name for o in plan.pointwise.operands if plan.accessed(o)}  # under predicates of their widths
     direct = [o for o in found["operands"] if o.tensor.name in accessed]
     return found | {
@@ -56,7 +58,9 @@ def epilogue_context(plan: WarpspecializedPlan) -> dict[str, Any]:
         "narrow_widths": narrow_widths(
             plan.spec, [o for o in plan.pointwise.operands if o.tensor.name in accessed], plan.pointwise.vector
         ),
-        "held": [o for o in loaded if o.held],
+        "held": [o for o in loaded if o.tensor.name in held],
+        "by_columns": [o for o in loaded if o.tensor.name in columns],
+        "clips_columns": plan.spec.schedule.predication[plan.n] == "mask",
         "row_values": f"((2, 2, {own_columns(plan)} // 8), {plan.row_blocks}, 1)",
     }
 
@@ -74,7 +78,7 @@ def parts_names(plan: WarpspecializedPlan) -> dict[str, str]:
 
 def has_tile_mma(plan: WarpspecializedPlan) -> bool:
     """Whether threads find their places in what is stored of one product, which is narrower than what wgmma makes."""
-    direct = any(plan.accessed(o) or plan.held(o) for o in plan.pointwise.operands)
+    direct = any(plan.accessed(o) or plan.held(o) or plan.by_columns(o) for o in plan.pointwise.operands)
     read = any(True for typed in plan.statements for _ in coords(typed.value))
     narrower = len(plan.b.tensors) * plan.split > 1
     return narrower and (direct or read or bool(plan.pointwise.masked))

@@ -63,6 +63,13 @@ def is_held(operand: Operand, n: str) -> bool:
     return whole and operand.read and not operand.write and n not in operand.tensor.shape
 
 
+def is_by_columns(operand: Operand, m: str, n: str) -> bool:
+    """Whether a thread loads what the epilogue reads once for all its rows, along m, which have the same."""
+    dtype, shape = operand.tensor.dtype, operand.tensor.shape
+    whole = dtype.is_float and dtype.bits > 8
+    return whole and operand.read and not operand.write and n in shape and m not in shape
+
+
 @dataclass(frozen=True, kw_only=True)
 class WarpspecializedPlan(PointwisePlan):
     """A gemm whose first warpgroup loads and whose others multiply."""
@@ -174,6 +181,10 @@ class WarpspecializedPlan(PointwisePlan):
         """Whether a thread loads what the epilogue reads once for all its columns: it is the same along them."""
         return is_held(operand, self.n)
 
+    def by_columns(self, operand: Operand) -> bool:
+        """Whether a thread loads what the epilogue reads of each piece once for all its rows."""
+        return bool(self.passing) and is_by_columns(operand, self.m, self.n)
+
     def passes(self, tensor: Tensor) -> bool:
         """Whether an output passes shared memory."""
         return any(x.tensor.name == tensor.name for x in self.passing)
@@ -189,7 +200,8 @@ class WarpspecializedPlan(PointwisePlan):
 
     def accessed(self, operand: Operand) -> bool:
         """Whether threads access a tensor itself, value by value, from or to their registers."""
-        loaded = operand.read and not self.held(operand) and not self.comes(operand.tensor)
+        kept = self.held(operand) or self.by_columns(operand)
+        loaded = operand.read and not kept and not self.comes(operand.tensor)
         return loaded or (operand.write and not self.passes(operand.tensor))
 
     @property

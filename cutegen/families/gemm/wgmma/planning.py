@@ -11,7 +11,7 @@ from cutegen.families.common import raster
 from cutegen.families.common.planning import may_branch, names_read, operand
 from cutegen.families.common.pointwise import WORD, Operand, Pointwise
 from cutegen.families.gemm.wgmma import allocation
-from cutegen.families.gemm.wgmma.plan import Passing, Side, WarpspecializedPlan, is_held
+from cutegen.families.gemm.wgmma.plan import Passing, Side, WarpspecializedPlan, is_by_columns, is_held
 from cutegen.families.gemm.wgmma.product import (
     ALIGN,
     BESIDE,
@@ -58,7 +58,8 @@ def plan(spec: Spec) -> WarpspecializedPlan:
     read, vector, through, brought = names_read(statements), vector_of(spec), passing(spec), sources(spec)
     moved = (t for t in spec.tensors if t.name in read or t in spec.outputs)
     operands = tuple(_operand(spec, t, vector, t.name in read) for t in moved)
-    loaded = [o.tensor for o in operands if o.read and o.tensor not in brought and not is_held(o, product.n)]
+    kept = [o.tensor for o in operands if is_held(o, product.n) or (through and is_by_columns(o, product.m, product.n))]
+    loaded = [o.tensor for o in operands if o.read and o.tensor not in (*brought, *kept)]
     direct = [*loaded, *(o.tensor for o in operands if o.write and o.tensor not in through)]
     guarded = {mode for tensor in direct for mode in tensor.shape if schedule.predication.get(mode) == "mask"}
     masked = tuple(mode for mode in (product.m, product.n) if mode in guarded)
