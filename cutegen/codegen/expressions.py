@@ -236,13 +236,17 @@ class Printer:
     def exponential(self, x: Text) -> str:
         return f"{self.functions}.exp(-{x.inside(NEGATE)})"
 
+    def of_function(self, x: str, y: str) -> Text:
+        """The quotient that a function is defined by, which may be off by as much as the function."""
+        return Text(f"{x} / ({y})", PRODUCT)
+
     def common(self, function: str, x: Text) -> Text | None:
         """The text of a function that both printers spell out in the same way; None for any other function."""
         if function == "sigmoid":
-            return Text(f"1.0 / (1.0 + {self.exponential(x)})", PRODUCT)
+            return self.of_function("1.0", f"1.0 + {self.exponential(x)}")
         if function == "silu":
             x = self.name(x)
-            return Text(f"{x.text} / (1.0 + {self.exponential(x)})", PRODUCT)
+            return self.of_function(x.text, f"1.0 + {self.exponential(x)}")
         if function == "gelu_tanh":
             variable = self.name(x).text
             cube = " * ".join([variable] * 3)
@@ -256,9 +260,13 @@ class KernelPrinter(Printer):
 
     functions = "cute.math"
     fast_math: bool = False  # as the schedule has it
+    quotient: str = ""  # a function of the module that divides to 2 ulp, in fewer instructions than `/` takes
 
     def special(self, name: str) -> str:
         return f'float("{name}")'
+
+    def of_function(self, x: str, y: str) -> Text:
+        return self.wide_call(self.quotient, [x, y]) if self.quotient else super().of_function(x, y)
 
     def is_tensor(self, node: Expr) -> bool:
         return super().is_tensor(node) or any(self.is_zero_quotient(n) for n in walk_bodies(node))

@@ -104,6 +104,7 @@ def pointwise_context(
     modes: Sequence[str] = (),
     taken: Collection[str] = (),
     alone: Mapping[str, str] = NOTHING,
+    quotient: str = "",
 ) -> dict[str, Any]:
     """All that the templates of `families/common` print.
 
@@ -113,7 +114,7 @@ def pointwise_context(
     The text stands `deeper` by so many columns than in the other kernels. `modes` is the order of the outputs' modes in
     the kernel, where it is not the spec's. No variable of a tensor's values, nor one that is computed, has a name of
     those that are `taken`. `alone` has the coordinates of a block along the modes of which it has but one, which are
-    none of `modes`.
+    none of `modes`. `quotient` is a function of the module for the quotients of functions such as `silu`.
     """
     spec, point, name = plan.spec, plan.pointwise, plan.spec.output.name
     width = width_name(spec)
@@ -135,6 +136,7 @@ def pointwise_context(
         WIDTH - 4 - inside,
         {c.mode: c.variable for c in coordinates},
     )
+    printer.quotient = quotient
     held = [*(text.variable for text in loaded), *products.values()]
     printer.anchor = next(iter([*held, *(c.variable for c in coordinates)]), None)
     outputs = []

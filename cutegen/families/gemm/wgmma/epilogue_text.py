@@ -12,6 +12,8 @@ from cutegen.families.gemm.wgmma.names import own_names, source_name
 from cutegen.families.gemm.wgmma.plan import Passing, WarpspecializedPlan
 from cutegen.language.model import Tensor
 
+QUOTIENT = "_quotient"
+
 
 def epilogue_context(plan: WarpspecializedPlan) -> dict[str, Any]:
     lead = plan.spec.output.name
@@ -45,7 +47,9 @@ def epilogue_context(plan: WarpspecializedPlan) -> dict[str, Any]:
         deeper=deeper,
         modes=_modes(plan),
         taken=taken,
+        quotient=QUOTIENT,
     )
+    printed = [line for output in found["outputs"] for line in (*output.statements, output.store)]
     held = [o.tensor.name for o in plan.pointwise.operands if plan.held(o)]
     columns = [o.tensor.name for o in plan.pointwise.operands if plan.by_columns(o)]
     kept = dict.fromkeys(held, "part") | dict.fromkeys(columns, "")
@@ -60,6 +64,7 @@ def epilogue_context(plan: WarpspecializedPlan) -> dict[str, Any]:
         ),
         "held": [o for o in loaded if o.tensor.name in held],
         "by_columns": [o for o in loaded if o.tensor.name in columns],
+        "divides": any(f"{QUOTIENT}(" in line for line in printed),
         "clips_columns": plan.spec.schedule.predication[plan.n] == "mask",
         "row_values": f"((2, 2, {own_columns(plan)} // 8), {plan.row_blocks}, 1)",
     }

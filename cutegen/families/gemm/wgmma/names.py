@@ -21,6 +21,7 @@ LOCALS = frozenset(
         "column",
         "empty",
         "every_column",
+        "every_row",
         "exchange",
         "first",
         "full",
@@ -57,6 +58,7 @@ LOCALS = frozenset(
         "sums",
         "theirs",
         "thr",
+        "thr_columns",
         "thr_mma",
         "thr_tile",
         "tidx",
@@ -110,7 +112,7 @@ CONSTANTS = frozenset(
 
 _OF_TENSORS = (
     *("tma_{}", "tma_tensor_{}", "parts_{}", "mask_{}", "from_s{}", "to_g{}", "g{}_pieces", "s{}_layout"),
-    *("thr_store_{}", "tiled_store_{}", "thr_load_{}", "tiled_load_{}", "to_s{}", "from_g{}"),
+    *("thr_store_{}", "tiled_store_{}", "thr_load_{}", "tiled_load_{}", "to_s{}", "from_g{}", "of_columns_{}"),
 )
 
 IMPORTS = ("OperandMajorMode", "cpasync", "warp", "warpgroup")
