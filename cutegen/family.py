@@ -99,9 +99,8 @@ class Family(ABC, Generic[S, P]):
 
     @abstractmethod
     def resolve(self, spec: KernelSpec[S], report: Report) -> KernelSpec[S]:
-        """Fills in every field of a kernel that applies; reports what cannot be inferred.
-
-        It is idempotent: the result, written out and read again, resolves to itself.
+        """Fills in every field of a kernel that applies; reports what cannot be inferred. It is idempotent: the result,
+        written out and read again, resolves to itself.
         """
 
     def is_sound(self, spec: KernelSpec[S]) -> bool:
@@ -252,9 +251,8 @@ class Family(ABC, Generic[S, P]):
         return None
 
     def factor_bits(self, spec: KernelSpec[S]) -> int | None:
-        """How many bits of a fraction, with the leading one, a matrix product takes of its operands; None: all.
-
-        What lies behind them is rounded away or cut off.
+        """How many bits of a fraction, with the leading one, a matrix product takes of its operands; None: all. What
+        lies behind them is rounded away or cut off.
         """
         return None
 
@@ -267,9 +265,8 @@ class Family(ABC, Generic[S, P]):
         return ()
 
     def additions(self, plan: P, sizes: Mapping[str, int], modes: Sequence[str]) -> int | None:
-        """The most additions, one after another, that a term of a sum over `modes` goes through.
-
-        None where nothing is known of their order: then there may be as many as terms.
+        """The most additions, one after another, that a term of a sum over `modes` goes through; None where nothing is
+        known of their order: then there may be as many as terms.
         """
         return None
 
@@ -292,8 +289,7 @@ class Family(ABC, Generic[S, P]):
         return 0
 
     def requests(self, plan: P, tiles: Mapping[str, int]) -> Iterator[CaseRequest] | None:
-        """The cases that the kernel is verified on, in their order, instead of those that follow for any family.
-
+        """The cases that the kernel is verified on, in their order, instead of those that follow for any family:
         None for the latter. `tiles` is what a block covers, and the size itself of a mode whose size is fixed.
         """
         return None
@@ -315,6 +311,12 @@ class Family(ABC, Generic[S, P]):
     def of_form(self, plan: P) -> P:
         """The plan of a kernel of a form that its module has others of: what they differ in may be its parameters."""
         return plan
+
+    def with_fields(self, plan: P, names: frozenset[str] | None) -> P | None:
+        """The plan of a kernel whose functions take the constants `names`, or if that is None all that they may, as
+        fields of one parameter, so that they may be those of other kernels. None: they can take none.
+        """
+        return None
 
     def more_requests(self, plan: P, tiles: Mapping[str, int]) -> Iterator[CaseRequest]:
         """Cases besides those that follow for any family, where this one counts or pads; `tiles` as for `requests`."""

@@ -6,42 +6,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from cutegen.cases.chooser_text import chooser
+from cutegen.cases.forms import Form, forms_of, with_all_regions
+from cutegen.cases.kernels import KernelText, inside_text, kernel_of
 from cutegen.cases.plan import CasesPlan
-from cutegen.cases.splitting import inside
-from cutegen.codegen.formatting import WIDTH, Item, call, python_tuple, replaced, replaced_later
-from cutegen.codegen.merging import Definition, combined, definitions, numbered_names
-from cutegen.codegen.parts import Constant, KernelParts, Limit, Padding, Workspaces
-from cutegen.codegen.render import kernel_text, workspaces_text
+from cutegen.codegen.formatting import WIDTH, Item, call, python_tuple, replaced
+from cutegen.codegen.merging import combined, numbered_names
+from cutegen.codegen.parts import CASE, KernelParts, Limit, Padding, Workspaces
 from cutegen.codegen.variables import Variables
 from cutegen.family import family_of
 from cutegen.language.cases import Conditions
 from cutegen.language.model import KernelSpec, Tensor
-from cutegen.planning.plan import Plan
 
 ALWAYS = ("launch",)  # numbered even where two cases are alike, since the module has a `launch` of its own
-
-
-@dataclass(frozen=True)
-class _Kernel:
-    """The kernel of one case: its parts, and the definitions of its device's side and of its host's.
-
-    `launch` is the name of the function that launches it, `holds` that of the variable that tells whether the case is
-    taken, and `spaces` are those of the workspaces, among the parameters and variables of the module's own `launch`.
-    """
-
-    number: int
-    plan: Plan
-    parts: KernelParts
-    device: tuple[Definition, ...]
-    host: tuple[Definition, ...]
-    launch: str
-    holds: str
-    spaces: tuple[str, ...]
-    passed: tuple[str, ...]  # the constants that `launch` is called with besides
-
-    @property
-    def all(self) -> tuple[Definition, ...]:
-        return (*self.device, *self.host)
 
 
 @dataclass(frozen=True)
@@ -64,21 +40,34 @@ class TargetText:
     choices: list[ChoiceText]
 
 
+@dataclass(frozen=True)
+class FunctionsText:
+    """The functions of one case, or of several that share them."""
+
+    type: str  # the class of the parameter in which these differ, with marks; empty if there is none
+    cases: list[tuple[int, str]]  # of each its number from 0 on, and lines that say what it is
+    functions: Sequence[str]
+
+
 def kernel_parts(plan: CasesPlan) -> KernelParts:
     """The parts of a module of several cases."""
-    first = [_kernel(i, case, {}, Variables(plan.spec)) for i, case in enumerate(plan.cases)]
-    forms = [family_of(case.spec).form(case) for case in plan.cases]
-    groups = [number if form is None else forms.index(form) for number, form in enumerate(forms)]
-    names = numbered_names([kernel.all for kernel in first], ALWAYS, _outside(plan.spec), groups)
     variables = Variables(plan.spec)
-    kernels = [_kernel(i, case, own, variables) for i, (case, own) in enumerate(zip(plan.cases, names, strict=True))]
+    forms = forms_of(plan, variables)
+    first = [_kernel(plan, i, {}, forms.get(i), Variables(plan.spec)) for i in range(len(plan.cases))]
+    outside = _outside(plan.spec) | variables.taken
+    names = numbered_names([kernel.all for kernel in first], ALWAYS, outside, _groups(plan, forms))
+    kernels = [_kernel(plan, i, own, forms.get(i), variables) for i, own in enumerate(names)]
+    for number, form in forms.items():
+        if number == form.numbers[0]:
+            kernels[number] = with_all_regions([kernels[one] for one in form.numbers])
+    outer = [own | (forms[i].outside(i) if i in forms else {}) for i, own in enumerate(names)]
     constants, functions = combined([kernel.device for kernel in kernels], names)
     _, of_host = combined([kernel.host for kernel in kernels], names)
     by_target = len({_of_target(plan, target) for target in plan.spec.targets}) > 1
     target = variables.free("target") if by_target else ""
     kernel_number = variables.free("kernel") if plan.by_cost else ""
     limits = [
-        limit for kernel, own in zip(kernels, names, strict=True) for limit in _limits(plan, kernels, kernel, own)
+        limit for kernel, own in zip(kernels, outer, strict=True) for limit in _limits(plan, kernels, kernel, own)
     ]
     padded: dict[str, Padding] = {}  # a call copies what one of its cases may need a copy of
     for kernel in kernels:
@@ -90,13 +79,13 @@ def kernel_parts(plan: CasesPlan) -> KernelParts:
         template="cases.py.j2",
         constants=constants,
         context={
-            "kernels": _with_functions(plan, kernels, functions),
+            "kernels": _with_functions(plan, kernels, forms, functions),
             "targets_text": _targets(plan, kernels, target, kernel_number),
             "promised": any(_promises(plan.spec, kernel.plan.spec) for kernel in kernels),
             "stands": any(one.align > 1 for one in plan.conditions),
             "workspace_functions": [text for texts in of_host for text in texts],
         },
-        workspaces=_workspaces(kernels, names),
+        workspaces=_workspaces(kernels, outer),
         padded=padded,
         limits=tuple({(limit.tiles, limit.holds, limit.unless): limit for limit in limits}.values()),
         documentation=tuple((path, said) for said, path in {said: path for path, said in documentation}.items()),
@@ -109,55 +98,44 @@ def kernel_parts(plan: CasesPlan) -> KernelParts:
     )
 
 
+def _groups(plan: CasesPlan, forms: Mapping[int, Form]) -> list[int]:
+    """Of each case the number of the first one of its form."""
+    own = [family_of(case.spec).form(case) for case in plan.cases]
+    groups = [number if form is None else own.index(form) for number, form in enumerate(own)]
+    return [forms[number].numbers[0] if number in forms else group for number, group in enumerate(groups)]
+
+
+def _kernel(
+    plan: CasesPlan, number: int, names: Mapping[str, str], form: Form | None, variables: Variables
+) -> KernelText:
+    """The kernel of the case of that number, with the functions of its form, if others share those."""
+    case = plan.cases[number]
+    if form is None:
+        return kernel_of(number, case, names, variables)
+    shared = family_of(case.spec).with_fields(case, form.names)
+    assert shared is not None  # as it was without the names
+    kernel = kernel_of(number, shared, {**names, CASE: form.instances[number]}, variables, form.in_functions)
+    return replace(kernel, device=form.of(kernel.device))
+
+
 def _with_functions(
-    plan: CasesPlan, kernels: Sequence[_Kernel], functions: Sequence[Sequence[str]]
-) -> list[tuple[list[tuple[int, str]], Sequence[str]]]:
-    """The cases whose functions the module has one after the other: of each its number and a comment. One that has none
-    but those of another case stands with that.
+    plan: CasesPlan, kernels: Sequence[KernelText], forms: Mapping[int, Form], functions: Sequence[Sequence[str]]
+) -> list[FunctionsText]:
+    """The functions that the module has one after the other. A case that has none but those of another one stands with
+    that.
     """
-    found: dict[str, tuple[list[tuple[int, str]], Sequence[str]]] = {}
+    found: dict[str, FunctionsText] = {}
     for kernel, own, conditions in zip(kernels, functions, plan.conditions, strict=True):
-        cases, _ = found.setdefault(kernel.launch, ([], own))
-        cases.append((kernel.number, f"# Case {kernel.number + 1}: {conditions}"))
+        number, form = kernel.number, forms.get(kernel.number)
+        text = found.setdefault(kernel.launch, FunctionsText(form.class_text if form else "", [], own))
+        lines = [f"# Case {number + 1}: {conditions}", *([form.instance_text(number)] if form else [])]
+        text.cases.append((number, "\n".join(lines)))
     return list(found.values())
 
 
 def _outside(spec: KernelSpec) -> set[str]:
     """Names that the module has outside of its kernels: its function's, and those of arguments on the host."""
     return {spec.kernel, *(tensor.argument for tensor in spec.tensors), *(scalar.argument for scalar in spec.scalars)}
-
-
-def inside_text(path: str, number: int) -> str:
-    """Where in the whole spec that stands which a case's own spec has at a dotted path."""
-    return ".".join(map(str, inside(tuple(path.split(".")), number)))
-
-
-def _kernel(number: int, plan: Plan, names: Mapping[str, str], variables: Variables) -> _Kernel:
-    """The kernel of the case of that number, laid out for names that are replaced later."""
-    with replaced_later(names):
-        parts = family_of(plan.spec).kernel_parts(plan)
-        text, host = kernel_text(plan, parts), workspaces_text(plan, parts)
-    constants = [c._replace(path=inside_text(c.path, number)) for c in parts.constants]
-    spaces = parts.workspaces.each if parts.workspaces else ()
-    return _Kernel(
-        number=number,
-        plan=plan,
-        parts=parts,
-        device=_moved(constants, text, number),
-        host=_moved([], host, number),
-        launch=names.get("launch", "launch"),
-        holds=variables.free(f"is_case_{number + 1}"),
-        spaces=tuple(variables.free(f"{space.parameter}_{number + 1}") for space in spaces),
-        passed=tuple(names.get(name, name) for name in parts.passed.values()),
-    )
-
-
-def _moved(constants: Sequence[Constant], text: str, number: int) -> tuple[Definition, ...]:
-    """The definitions of a case, whose regions say where the whole spec says what they show."""
-    return tuple(
-        replace(one, regions=tuple(replace(r, path=inside(r.path, number)) for r in one.regions))
-        for one in definitions(constants, text)
-    )
 
 
 # -------------------------------------------------------------------------------------------------- choosing a case
@@ -175,7 +153,7 @@ def _of_target(plan: CasesPlan, target: str) -> tuple[int, ...]:
     return tuple(n for n in found if not by_cost or n <= by_cost[-1])  # what follows those is never taken
 
 
-def _targets(plan: CasesPlan, kernels: Sequence[_Kernel], name: str, kernel: str) -> list[TargetText]:
+def _targets(plan: CasesPlan, kernels: Sequence[KernelText], name: str, kernel: str) -> list[TargetText]:
     """The choice for each group of targets that have the same cases; `name` is the target's, empty for one group, and
     `kernel` that of the number of the one with the least cost.
     """
@@ -195,7 +173,7 @@ def _targets(plan: CasesPlan, kernels: Sequence[_Kernel], name: str, kernel: str
     return found
 
 
-def _choice(plan: CasesPlan, kernel: _Kernel, first: bool, last: bool, by_target: bool, chosen: str) -> ChoiceText:
+def _choice(plan: CasesPlan, kernel: KernelText, first: bool, last: bool, by_target: bool, chosen: str) -> ChoiceText:
     number, conditions = kernel.number + 1, plan.conditions[kernel.number]
     terms, name = _terms(plan, conditions), kernel.holds
     if conditions.by_cost:
@@ -233,7 +211,7 @@ def _size(spec: KernelSpec, mode: str) -> str:
     return f"m{tensor.name}.shape[{tensor.shape.index(mode)}]"
 
 
-def _arguments(plan: CasesPlan, kernel: _Kernel) -> list[Item]:
+def _arguments(plan: CasesPlan, kernel: KernelText) -> list[Item]:
     """What the launch of a case is called with."""
     spec, own = plan.spec, kernel.plan.spec
     return [
@@ -275,7 +253,9 @@ def _extent(spec: KernelSpec, own: KernelSpec, tensor: Tensor, mode: str) -> str
 # ------------------------------------------------------------------------------------------ limits and memory of calls
 
 
-def _limits(plan: CasesPlan, kernels: Sequence[_Kernel], kernel: _Kernel, names: Mapping[str, str]) -> list[Limit]:
+def _limits(
+    plan: CasesPlan, kernels: Sequence[KernelText], kernel: KernelText, names: Mapping[str, str]
+) -> list[Limit]:
     """What a case's kernel limits: for all calls where all kernels do, else for those that the case is for."""
     own, unless = kernel.plan.spec, _not_taken(plan, kernel.number)
     found = []
@@ -318,7 +298,7 @@ def _not_taken(plan: CasesPlan, number: int) -> tuple[tuple[str, ...], ...]:
     return tuple(found)
 
 
-def _workspaces(kernels: Sequence[_Kernel], names: Sequence[Mapping[str, str]]) -> Workspaces | None:
+def _workspaces(kernels: Sequence[KernelText], names: Sequence[Mapping[str, str]]) -> Workspaces | None:
     """The memory that a call makes for the kernels of all cases, since the host's code chooses one of them later."""
     each = []
     for kernel, own in zip(kernels, names, strict=True):

@@ -42,6 +42,7 @@ def environment(family: Family) -> Environment:
         call=formatting.call,
         launch=formatting.launch,
         chain=formatting.chain,
+        product=formatting.product,
         layout=formatting.make_layout,
         assign_layout=formatting.assign_layout,
         text=formatting.comment_layout,

@@ -157,6 +157,16 @@ def chain(head: str, terms: Sequence[str], operator: str, indent: int, tail: str
     return head + "(\n" + "\n".join(lines) + "\n" + " " * indent + ")" + tail
 
 
+def product(head: str, factors: Sequence[str], indent: int) -> str:
+    """`head` and factors joined by `*`: where two are too long for a line, the brackets of the last are opened."""
+    flat = head + " * ".join(factors)
+    opens = flat.find("(", len(flat) - len(factors[-1]))
+    if len(factors) != 2 or indent + width_of(flat) <= WIDTH or not flat.endswith(")") or opens < 0:
+        return chain(head, factors, " * ", indent)
+    pad = " " * indent
+    return f"{flat[: opens + 1]}\n{pad}    {flat[opens + 1 : -1]}\n{pad})"
+
+
 def make_layout(layout: Layout | None) -> str:
     """The CuTeDSL call that makes a layout."""
     assert layout is not None

@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 from cutegen.codegen.formatting import Item
 from cutegen.dtypes import Dtype
 
+CASE = "case"  # the parameter of functions that several cases share: it has the constants in which those differ
+
 
 class Constant(NamedTuple):
     """A constant at the top of a module."""
@@ -128,5 +130,5 @@ class KernelParts:
     # compiled, if what is launched depends on the target
     chooser: Chooser | None = None  # what chooses among the kernels of the module for the sizes of a call
     passed: Mapping[str, str] = field(default_factory=dict)  # parameters that `launch` has besides, with types, in a
-    # module that has several launches, and the constant that each of them gets
+    # module that has several launches, and the constant that each of them gets; `CASE` gets the case's constants
     refuses: bool = True  # whether `launch` checks its arguments; not where another one calls it that does

@@ -21,7 +21,10 @@ from cutegen.version import __version__
 
 HEADER_LINES = 3
 PARTIAL = " Verified in part (--quick)."  # at the end of a header's first line
-OPERATORS = "operator"  # the module that kernels with shifts need
+RARELY_USED = {  # imports of all modules, which are left out where there is no such use
+    "import operator\n": "(operator.",
+    "from dataclasses import dataclass\n": "\n@dataclass(",
+}
 CODE_STARTS = "\nTARGETS = "  # of the part of a module that `code_hash` is of
 CODE_ENDS = "\n# Of each tensor: "
 
@@ -39,8 +42,9 @@ def render(plan: Plan, spec_path: str) -> tuple[str, tuple[Region, ...]]:
         raise ValueError(f"the family {family_of(spec).name} prints {', '.join(taken)}, which all modules have")
     template = environment(family_of(spec)).get_template("module/module.py.j2")
     printed = template.render(context | dict(parts.context))
-    if f"({OPERATORS}." not in printed:
-        printed = printed.replace(f"import {OPERATORS}\n", "", 1)
+    for line, use in RARELY_USED.items():
+        if use not in printed:
+            printed = printed.replace(line, "", 1)
     body, regions = separate(printed)
     return header(spec, spec_path, body) + body, shifted(regions, HEADER_LINES)
 

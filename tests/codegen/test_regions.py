@@ -16,6 +16,7 @@ from planning_specs import VALID
 from specs_kit import ROOT, kernels_of_specs, modules_of_specs
 from sweep_kit import sampled
 
+from cutegen.cases import forms
 from cutegen.codegen import Module, Region, generate, printing
 from cutegen.codegen import environment as environment_module
 from cutegen.codegen.regions import RegionTag, region_at, separate
@@ -117,8 +118,9 @@ def test_marks_leave_no_trace(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same templates with a tag that prints nothing give the same bytes."""
     monkeypatch.setattr(RegionTag, "_begin", lambda self, path, name: "")
     monkeypatch.setattr(RegionTag, "_end", lambda self: "")
-    monkeypatch.setattr(printing, "begin", lambda path, name: ())
-    monkeypatch.setattr(printing, "end", lambda: ())
+    for module in (printing, forms):
+        monkeypatch.setattr(module, "begin", lambda path, name: ())
+        monkeypatch.setattr(module, "end", lambda: ())
     environment_module.environment.cache_clear()
     try:
         for file in sorted((ROOT / "specs").glob("*.yaml")):
@@ -131,14 +133,14 @@ def test_marks_leave_no_trace(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_the_lines_of_the_header_count(kernel: str) -> None:
-    """A constant's region is named as the constant, and is where it is assigned."""
+    """A constant's region is named as the constant, and is where it is assigned, or a field of what cases share."""
     module = modules_of_specs()[kernel]
     lines = module.text.split("\n")
     constants = [r for r in module.regions if r.name.isupper() and r.first_line == r.last_line]
     # Those of cases have numbers
     assert {"TARGETS", "THREADS", "VALUES"} <= {re.sub(r"_\d+$", "", r.name) for r in constants}
     for region in constants:
-        assert lines[region.first_line - 1].startswith(f"{region.name} = ")
+        assert lines[region.first_line - 1].startswith((f"{region.name} = ", f"    {region.name}: "))
 
 
 SUMMARY = "summary: Copy with a thread-value partition, four 128-bit accesses a thread."

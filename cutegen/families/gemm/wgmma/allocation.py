@@ -62,11 +62,13 @@ def brought(spec: Spec) -> tuple[Buffer, ...]:
     )
 
 
-def sums(spec: Spec) -> tuple[Buffer, ...]:
-    """Where other blocks of a cluster along k send their part of the sums that this one stores."""
+def sums(spec: Spec, any_consumers: bool = False) -> tuple[Buffer, ...]:
+    """Where other blocks of a cluster along k send their part of the sums that this one stores; as it is printed for
+    any number of warpgroups too.
+    """
     if split_of(spec) == 1:
         return ()
-    product, several = product_of(spec), (spec.schedule.warps.consumers or 1) > 1
+    product, several = product_of(spec), any_consumers or (spec.schedule.warps.consumers or 1) > 1
     copies = "CLUSTER_K - 1" + ", CONSUMERS" * several
     vectors = "PRODUCTS * VALUES // 4" if len(product.stacked) > 1 else "VALUES // 4"
     to = "sends to warpgroup {group} of those that multiply"
@@ -86,12 +88,13 @@ def sums(spec: Spec) -> tuple[Buffer, ...]:
     )
 
 
-def stage_barriers(spec: Spec) -> tuple[Barriers, ...]:
+def stage_barriers(spec: Spec, any_consumers: bool = False, any_peers: bool = False) -> tuple[Barriers, ...]:
     """Of each stage: `full` waits for its loads, `empty` for all warpgroups that read it, in each block that loads it
-    or whose loads it gets.
+    or whose loads it gets; as it is printed for any number of these, too.
     """
     peers = peers_of(spec)
-    factors = [*["CONSUMERS"] * (groups_of(spec.schedule) > 1), *[str(peers)] * (peers > 1)]
+    factors = ["CONSUMERS"] * (any_consumers or groups_of(spec.schedule) > 1)
+    factors += ["PEERS" if any_peers else str(peers)] * (peers > 1)
     return (
         _barriers("full", "STAGES", "1", "that the loads of stage {number} have come"),
         _barriers("empty", "STAGES", " * ".join(factors) or "1", "that stage {number} is free"),
@@ -108,11 +111,13 @@ def source_barriers(spec: Spec) -> tuple[Barriers, ...]:
     )
 
 
-def sum_barriers(spec: Spec) -> tuple[Barriers, ...]:
-    """Of the sums that others send: `read` where they send more than once, for all warps that read what one sent."""
+def sum_barriers(spec: Spec, any_consumers: bool = False) -> tuple[Barriers, ...]:
+    """Of the sums that others send: `read` where they send more than once, for all warps that read what one sent; as
+    it is printed for any number of warpgroups, too.
+    """
     if split_of(spec) == 1:
         return ()
-    warps = "4 * CONSUMERS" if (spec.schedule.warps.consumers or 1) > 1 else "4"
+    warps = "4 * CONSUMERS" if any_consumers or (spec.schedule.warps.consumers or 1) > 1 else "4"
     sent = _barriers("sent", "1", "1", "that all have sent their sums")
     read = _barriers("read", "1", f"(CLUSTER_K - 1) * {warps}", "that all have read what this block sent")
     return (sent, read) if spec.schedule.scheduler.kind == "persistent" else (sent,)

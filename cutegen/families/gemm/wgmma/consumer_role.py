@@ -20,7 +20,8 @@ class Multiplying(Storing):
             if plan.pingpong
             else "each warpgroup has a part of the rows of every tile"
         )
-        registers = Code(f"cute.arch.setmaxregister_increase({plan.consumer_registers})")
+        registers = plan.number("CONSUMER_REGISTERS", plan.consumer_registers)
+        more = Code(f"cute.arch.setmaxregister_increase({registers})")
         empty = (
             Region("schedule.mma", "sums of nothing", (
                 If("k_tiles == 0", (Code("acc.fill(0.0)  # to which nothing is added, in any tile"),)),
@@ -36,7 +37,7 @@ class Multiplying(Storing):
         store = If("thr < 32", (Stored("0"),))
         last = (Note("Shared memory is the block's until all is read"), store) if plan.passing else ()
         return (
-            Region("schedule.warps.registers", "registers of the consumers", (Note(f"Consumers: {what}"), registers)),
+            Region("schedule.warps.registers", "registers of the consumers", (Note(f"Consumers: {what}"), more)),
             self.operands(),
             Included(f"{FOLDER}/consumer_ways.j2", 0),
             *self.peers(),
@@ -49,10 +50,10 @@ class Multiplying(Storing):
 
     def operands(self) -> Statement:
         """Which of the consumers a thread is, and what it multiplies."""
-        plan, own = self.plan, "thr" if self.plan.groups == 1 else "tidx - 128"
-        group = Let("group", "warp_idx // 4 - 1")
+        plan, own = self.plan, self.of_all
+        number = "warp_idx // 4 - 1" + " if cutlass.const_expr(CONSUMERS > 1) else 0" * plan.any_consumers
         body = (
-            *[group] * (plan.consumers > 1 and (plan.pingpong or bool(plan.passing) or self.split)),
+            *[Let("group", number)] * (plan.several and (plan.pingpong or bool(plan.passing) or self.split)),
             Let("thr", "tidx % 128", note="of its warpgroup"),
             Code(f"thr_mma = tiled_mma.get_slice({own})"),
             *(Fragment(self.fragment(side), side.letter, f"s{self.stack(side)}") for side in plan.sides),
@@ -125,9 +126,13 @@ class Multiplying(Storing):
             *release,
             *self.advance(),
         )
+        places = "(stage + k_tiles) % STAGES", "(phase + (stage + k_tiles) // STAGES) % 2"
+        skipped = ", ".join(places)
+        if plan.varies("STAGES"):  # a name that is too long for one line
+            skipped = f"(\n    {places[0]},\n    {places[1]},\n)"
         skip = (
             Note("Those of the other warpgroup's tile come between"),
-            Let("stage, phase", "(stage + k_tiles) % STAGES, (phase + (stage + k_tiles) // STAGES) % 2"),
+            Let("stage, phase", skipped),
             If("tile + clusters < tiles", (Meet(f"{MULTIPLIES + 1} - group", BOTH, waits=False),)),
         )
         last = (Drain(0), self.release("k_tiles > 0" if plan.empty_sum else "")) if plan.in_flight else ()
@@ -141,6 +146,6 @@ class Multiplying(Storing):
         """The arrivals that let a stage be loaded again, in every block that loads into it, under a condition."""
         plan = self.plan
         peers = plan.peers > 1
-        mine = f"thr < {plan.peers}" if peers else "thr == 0"
+        mine = f"thr < {plan.number('PEERS', plan.peers)}" if peers else "thr == 0"
         arrive = Arrive("empty", "before" if plan.in_flight else "stage", "peer" if peers else "")
         return If(" and ".join(filter(None, (condition, mine))), (arrive,))

@@ -16,7 +16,7 @@ class Storing(Role):
         """The sums of a tile that blocks of a cluster along k make together: each gets those of its columns."""
         plan = self.plan
         K, what = plan.k.upper(), "it sends those of the others' columns to them"
-        index = "place, group" if plan.consumers > 1 else "place"
+        index = "place, group" if plan.several else "place"
         turn = (Let("turn", "exchange % 2"), Let("exchange", "1", "+")) if self.reused else ()
         read = (
             (Note("What it sent of the tile before has been read"), Wait("read", "0", "(turn + 1) % 2"))
@@ -58,7 +58,7 @@ class Storing(Role):
         plan, several = self.plan, self.plan.products > 1
         places = "(product * CLUSTER_K + other, 0, 0)" if several else "(other, 0, 0)"
         places = "(other, product, 0)" if several and plan.exchanged else places
-        tiler = f"({self.own_n} // 2, {plan.row_blocks}, 1)"
+        tiler = f"({self.own_n} // 2, {plan.number('ROW_BLOCKS', plan.row_blocks)}, 1)"
         mine, vector = ("product * VALUES + i", "product * (VALUES // 4) + i") if several else ("i", "i")
         own = For("i", "cutlass.range_constexpr(VALUES)", (Code(f"own[{mine}] = theirs[i]"),))
         send = (
@@ -132,17 +132,22 @@ class Storing(Role):
         )  # fmt: skip
         return (
             For("piece", "cutlass.range_constexpr(PIECES)", piece),
-            *[Let("rotation", "(rotation + PIECES) % BUFFERS")] * self.rotates,
+            *self.rotated(),
             *[Let("source", "PIECES", "+")] * bool(plan.sources),
             *self.next_turn(),
         )
+
+    def rotated(self) -> Body:
+        """The buffer with which the next tile begins."""
+        body = (Let("rotation", "(rotation + PIECES) % BUFFERS"),) * self.rotates
+        return (If("cutlass.const_expr(ROTATES)", body),) if self.plan.varies("ROTATES") else body
 
     def brought(self) -> Body:
         """The wait for what the epilogue reads of a piece."""
         plan = self.plan
         if not plan.sources:
             return ()
-        of_group = "group * SOURCES + " if plan.consumers > 1 else ""
+        of_group = "group * SOURCES + " if plan.several else ""
         body = (
             Note("What is read of this piece has been brought"),
             Let("slot", f"{of_group}(source + piece) % SOURCES"),

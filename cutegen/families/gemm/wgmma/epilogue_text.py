@@ -8,6 +8,7 @@ from typing import Any
 from cutegen.expressions.parsing import coords
 from cutegen.families.common.pointwise_text import Through, narrow_widths, pointwise_context
 from cutegen.families.gemm.wgmma.block_text import own_columns
+from cutegen.families.gemm.wgmma.fields import kind, names_of_fields
 from cutegen.families.gemm.wgmma.names import own_names, source_name
 from cutegen.families.gemm.wgmma.plan import Passing, WarpspecializedPlan
 from cutegen.language.model import Tensor
@@ -37,7 +38,7 @@ def epilogue_context(plan: WarpspecializedPlan) -> dict[str, Any]:
     path = f"schedule.copies.{lead}"
     deeper = 12 if plan.passing else 8
     stacked = [product.b for product in plan.spec.compute.products]
-    taken = own_names(plan.spec.tensors, _modes(plan), stacked, plan.batch is not None)
+    taken = own_names(plan.spec.tensors, _modes(plan), stacked, plan.batch is not None) | names_of_fields(plan)
     found = pointwise_context(
         plan,
         path,
@@ -66,7 +67,8 @@ def epilogue_context(plan: WarpspecializedPlan) -> dict[str, Any]:
         "by_columns": [o for o in loaded if o.tensor.name in columns],
         "divides": any(f"{QUOTIENT}(" in line for line in printed),
         "clips_columns": plan.spec.schedule.predication[plan.n] == "mask",
-        "row_values": f"((2, 2, {own_columns(plan)} // 8), {plan.row_blocks}, 1)",
+        "row_blocks": (rows := plan.number("ROW_BLOCKS", plan.row_blocks)),
+        "row_values": f"((2, 2, {own_columns(plan)} // 8), {rows}, 1)",
     }
 
 
@@ -89,9 +91,9 @@ def has_tile_mma(plan: WarpspecializedPlan) -> bool:
     return narrower and (direct or read or bool(plan.pointwise.masked))
 
 
-def passing_text(x: Passing) -> dict[str, Any]:
+def passing_text(plan: WarpspecializedPlan, x: Passing) -> dict[str, Any]:
     """What is printed of an output that passes shared memory."""
-    kind, order = f"{'K' if x.n_major else 'MN'}_SW{x.swizzle}", (0, 1, 2) if x.n_major else (1, 0, 2)
+    order, swizzled = (0, 1, 2) if x.n_major else (1, 0, 2), kind(plan, x.tensor.name, x.n_major, x.swizzle)
     bits = x.tensor.dtype.bits * (2 if x.n_major else 1)
     plain = ["cute.nvgpu.CopyUniversalOp()", type_text(x.tensor), f"num_bits_per_copy={bits}"]
     matrices = [f"warp.StMatrix8x8x16bOp({not x.n_major}, 4)", type_text(x.tensor)]
@@ -99,15 +101,15 @@ def passing_text(x: Passing) -> dict[str, Any]:
         "name": x.tensor.name,
         "type": type_text(x.tensor),
         "atom": matrices if x.matrices else plain,
-        "kind": kind,
+        "kind": swizzled,
         "order": str(order),
-        "piece": layout_call(kind, x.tensor, "(64, COLUMNS)", order),
+        "piece": layout_call(swizzled, x.tensor, "(64, COLUMNS)", order),
     }
 
 
-def source_text(x: Passing) -> dict[str, Any]:
+def source_text(plan: WarpspecializedPlan, x: Passing) -> dict[str, Any]:
     """What is printed of a tensor that the epilogue reads from shared memory."""
-    stem, found = source_name(x.tensor), passing_text(x)
+    stem, found = source_name(x.tensor), passing_text(plan, x)
     plain = ["cute.nvgpu.CopyUniversalOp()", *found["atom"][1:]]
     matrices = [f"warp.LdMatrix8x8x16bOp({not x.n_major}, 4)", type_text(x.tensor)]
     seen = f"tma_tensor_{stem}" if x.tensor.writes else f"m{stem}"
@@ -115,7 +117,7 @@ def source_text(x: Passing) -> dict[str, Any]:
 
 
 def layout_call(atom: str, tensor: Tensor, box: str, order: tuple[int, ...]) -> str:
-    return f'_smem_layout("{atom}", {type_text(tensor)}, {box}, {order[:2]})'
+    return f"_smem_layout({atom}, {type_text(tensor)}, {box}, {order[:2]})"
 
 
 def type_text(tensor: Tensor) -> str:

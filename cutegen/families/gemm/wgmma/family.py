@@ -118,6 +118,11 @@ divisible: {N: 8}
 
         return cost_of(plan), moved_by(plan)
 
+    def with_fields(self, plan: WarpspecializedPlan, names: frozenset[str] | None) -> WarpspecializedPlan | None:
+        from cutegen.families.gemm.wgmma.text import with_fields
+
+        return with_fields(plan, names)
+
     def accumulator(self, spec: Spec) -> Dtype | None:
         return Dtype.f32
 

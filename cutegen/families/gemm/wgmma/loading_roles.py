@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from cutegen.families.gemm.wgmma.names import stack_name
 from cutegen.families.gemm.wgmma.plan import Side, WarpspecializedPlan
 from cutegen.families.gemm.wgmma.role import PIECE, Role
 from cutegen.parts.barriers import Expect, Wait
@@ -17,7 +18,8 @@ class Loading(Role):
     def producer(self) -> Body:
         plan = self.plan
         note = "Producer: one warp starts the loads of tile after tile, as stages become free"
-        registers = Code(f"cute.arch.setmaxregister_decrease({plan.producer_registers})")
+        kept = plan.number("PRODUCER_REGISTERS", plan.producer_registers)
+        registers = Code(f"cute.arch.setmaxregister_decrease({kept})")
         partitions = (self.partition(side, number) for side in plan.sides for number in range(len(side.tensors)))
         loads = tuple(self.load(side, number) for side in plan.sides for number in range(len(side.tensors)))
         stage = (
@@ -79,7 +81,7 @@ class Loading(Role):
         if not plan.sources:
             return ()
         path = f"schedule.copies.{plan.sources[0].tensor.name}"
-        alone = plan.consumers == 1
+        alone = not plan.several
         condition = "warp_idx == 1" if alone else "warp_idx >= 1 and warp_idx <= CONSUMERS"
         who = "One warp loads" if alone else "A warp for each warpgroup of consumers loads"
         what = "its epilogues read" if not alone else "the epilogues read"
@@ -126,9 +128,7 @@ def multicast_mask(plan: WarpspecializedPlan, side: Side) -> str:
     """The blocks of the cluster that one load of an operand serves, as Python; empty where it is this one alone."""
     if side.shared_by == 1:
         return ""
-    m, n = plan.cluster
-    # Blocks of a cluster are numbered along m first: those with the same rows are m apart
-    mask = sum(1 << i * m for i in range(n)) if side.letter == "A" else (1 << m) - 1
+    mask = plan.number(f"MASK_{stack_name(plan.spec, side.tensors)}", plan.served(side))
     place = "x" if side.letter == "A" else "y * CLUSTER_M"
     place = f"{place} + share * CLUSTER_M * CLUSTER_N" if plan.split > 1 else place
     return f"cutlass.Int16({mask}) << ({place})"

@@ -18,8 +18,8 @@ class Opening:
     def __init__(self, plan: WarpspecializedPlan) -> None:
         self.plan, spec = plan, plan.spec
         self.sources = allocation.source_barriers(spec)
-        self.sums = allocation.sum_barriers(spec)
-        self.stages = allocation.stage_barriers(spec)
+        self.sums = allocation.sum_barriers(spec, plan.any_consumers)
+        self.stages = allocation.stage_barriers(spec, plan.any_consumers, plan.varies("PEERS"))
 
     def body(self) -> Body:
         barriers = (*self.barriers(), self.initialised(), *self.met(), *self.dependent(), *self.counts())
@@ -27,7 +27,8 @@ class Opening:
 
     def buffers(self) -> Statement:
         spec, K = self.plan.spec, self.plan.k.upper()
-        own, sums, early = allocation.outputs(spec), allocation.sums(spec), not self.plan.shares_buffers
+        own, early = allocation.outputs(spec), not self.plan.shares_buffers
+        sums = allocation.sums(spec, self.plan.any_consumers)
         memory = (*allocation.operands(spec), *own[: len(own) * early], *allocation.brought(spec))
         sent = (
             Note(f"For each other block of the cluster along {K} its part of the sums that this one stores"),

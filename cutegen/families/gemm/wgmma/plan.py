@@ -102,6 +102,31 @@ class WarpspecializedPlan(PointwisePlan):
     padded: tuple[Tensor, ...]  # which calls bring to a workspace, or from there, where tensor maps do not take them
     rows_masked: bool  # whether what a thread holds of its rows is loaded under predicates of its own
     tile_order: tuple[int, int]  # modes of the output: that of the raster, then the other
+    fields: frozenset[str] | None = None  # constants that its functions take as fields of one parameter, so that cases
+    # which differ in these alone share them; None: it shares no functions
+
+    def varies(self, *names: str) -> bool:
+        """Whether one of these constants is a field of that parameter."""
+        return self.fields is not None and not self.fields.isdisjoint(names)
+
+    def number(self, name: str, value: object) -> str:
+        """What functions have for a number: its name where that is such a field, else the number itself."""
+        return name if self.varies(name) else str(value)
+
+    @property
+    def any_consumers(self) -> bool:
+        """Whether its functions serve any number of warpgroups that share a tile."""
+        return not self.pingpong and self.varies("CONSUMERS")
+
+    @property
+    def several(self) -> bool:
+        """Whether its functions serve several warpgroups that multiply."""
+        return self.consumers > 1 or self.any_consumers
+
+    @property
+    def share_tiles(self) -> bool:
+        """Whether its functions serve several warpgroups that share a tile."""
+        return self.groups > 1 or self.any_consumers
 
     @property
     def exchanged(self) -> bool:
@@ -167,6 +192,12 @@ class WarpspecializedPlan(PointwisePlan):
         """Blocks that load into the shared memory of one."""
         return peers_of(self.spec)
 
+    def served(self, side: Side) -> int:
+        """The blocks of the cluster that a load of an operand serves, as bits: those of the first block's load."""
+        m, n = self.cluster
+        # Blocks of a cluster are numbered along m first: those with the same rows are m apart
+        return sum(1 << i * m for i in range(n)) if side.letter == "A" else (1 << m) - 1
+
     @property
     def parts(self) -> int:
         """Slices of the epilogue in what a warpgroup stores at a time through shared memory."""
@@ -176,6 +207,11 @@ class WarpspecializedPlan(PointwisePlan):
     def pieces(self) -> int:
         """Pieces that a warpgroup stores of its rows of a tile through shared memory."""
         return self.row_blocks * (self.own_columns // self.columns) if self.columns else 0
+
+    @property
+    def rotates(self) -> bool:
+        """Whether a tile ends between buffers of its output, so that the next one begins with another buffer."""
+        return bool(self.passing) and self.pieces % self.buffers > 0 and not self.in_turn
 
     def held(self, operand: Operand) -> bool:
         """Whether a thread loads what the epilogue reads once for all its columns: it is the same along them."""

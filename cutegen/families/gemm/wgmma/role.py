@@ -25,13 +25,15 @@ class Role:
 
     def __init__(self, plan: WarpspecializedPlan, finders: list[str]) -> None:
         self.plan, self.finders = plan, finders
-        several = plan.consumers > 1
+        several = plan.several
         self.clustered, self.split = prod(plan.cluster) > 1, plan.split > 1
         self.group = "group" if several else "0"
+        # A thread's number among those that share a tile
+        self.of_all = "tidx - 128" if plan.share_tiles else "thr"
         self.M, self.own_n = plan.m.upper(), own_columns(plan)
-        self.of_group = "group * BUFFERS + " if plan.storing > 1 else ""
+        self.of_group = "group * BUFFERS + " if several and not plan.in_turn else ""
         self.own_barrier = f"{STORES_OWN} + {self.group}" if several else str(STORES_OWN)
-        self.rotates = bool(plan.passing) and plan.pieces % plan.buffers > 0 and not plan.in_turn
+        self.rotates = plan.rotates or plan.varies("ROTATES")
         self.own_tile = "n_tile * CLUSTER_K + share" if self.split else "n_tile"
         self.reused = self.split and plan.blocks is not None
         self.k_tile = "k_first + k_tile" if self.split else "k_tile"
@@ -66,9 +68,12 @@ class Role:
     def place_of_piece(self) -> Body:
         """Where a piece of 64 rows and COLUMNS columns is, in pieces."""
         columns = f"({self.own_n} // COLUMNS)"
-        row = "row" if self.plan.groups == 1 else "row * CONSUMERS + group"
+        row = "row * CONSUMERS + group" if self.plan.share_tiles else "row"
+        both: Body = (Code(f"row, column = piece // {columns}, piece % {columns}"),)
+        if self.plan.varies(self.own_n, "COLUMNS"):  # names that are too long for one line
+            both = (Code(f"row = piece // {columns}"), Code(f"column = piece % {columns}"))
         return (
-            Code(f"row, column = piece // {columns}, piece % {columns}"),
+            *both,
             Code(f"row = m_tile * (BLK_{self.M} // 64) + {row}"),
             Code(f"column = n_tile * {columns} + column"),
         )

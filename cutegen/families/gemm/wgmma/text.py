@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from math import prod
 from typing import Any
 
 from cutegen.codegen.formatting import WIDTH, Item
-from cutegen.codegen.parts import Constant, KernelParts, Limit, Padding
+from cutegen.codegen.parts import CASE, Constant, KernelParts, Limit, Padding
 from cutegen.families.gemm.wgmma import allocation
 from cutegen.families.gemm.wgmma.block_text import grid, most_tiles, own_columns, places
 from cutegen.families.gemm.wgmma.epilogue_text import (
@@ -20,6 +21,7 @@ from cutegen.families.gemm.wgmma.epilogue_text import (
     source_text,
     type_text,
 )
+from cutegen.families.gemm.wgmma.fields import kind, literals
 from cutegen.families.gemm.wgmma.names import source_name, stack_name
 from cutegen.families.gemm.wgmma.opening import tile_counts
 from cutegen.families.gemm.wgmma.plan import Side, WarpspecializedPlan
@@ -48,14 +50,16 @@ def kernel_parts(plan: WarpspecializedPlan) -> KernelParts:
     parameters += ["part_mma: cute.TiledMma"] * bool(plan.passing)
     parameters += [f"{name}: cutlass.Int32" for name in tile_counts(plan)]
     parameters += [f"{name}: cute.FastDivmodDivisorV2" for name in _divisors(plan)]
+    case = [] if plan.fields is None else [f"{CASE}: cutlass.Constexpr"]
     return KernelParts(
         template="gemm.py.j2",
-        constants=constants_of(plan),
+        constants=(*constants_of(plan), *(one for one in literals(plan) if plan.varies(one.name))),
         context=epilogue_context(plan) | _context(plan),
-        parameters=tuple(parameters),
+        parameters=(*parameters, *case),
         launched={f"m{t.name}": f"tma_tensor_{t.name}" for t in _brought(plan)} | _divisors(plan),
         limits=_limits(plan),
         padded={t.name: Padding(ALIGN, f"schedule.copies.{t.name}.misaligned") for t in plan.padded},
+        passed=dict.fromkeys(case, CASE),
         nvgpu=("OperandMajorMode", "cpasync", *["warp"] * any(x.matrices for x in moved), "warpgroup"),
     )
 
@@ -169,10 +173,20 @@ def constants_of(plan: WarpspecializedPlan) -> tuple[Constant, ...]:
     )
 
 
+def with_fields(plan: WarpspecializedPlan, names: frozenset[str] | None) -> WarpspecializedPlan | None:
+    """The plan of a kernel whose functions take these constants as fields of a parameter; names None: all that they may
+    take. None if a scalar has such a name.
+    """
+    constants = (*constants_of(plan), *literals(plan))
+    if any(scalar.name in {CASE, *(one.name for one in constants)} for scalar in plan.spec.scalars):
+        return None
+    return replace(plan, fields=frozenset(one.name for one in constants) if names is None else names)
+
+
 def _context(plan: WarpspecializedPlan) -> dict[str, Any]:
     blocks = {mode: f"BLK_{mode.upper()}" for mode in (plan.m, plan.n, plan.k)}
     clustered = prod(plan.cluster) > 1
-    passing, sources = [passing_text(x) for x in plan.passing], [source_text(x) for x in plan.sources]
+    passing, sources = [passing_text(plan, x) for x in plan.passing], [source_text(plan, x) for x in plan.sources]
     cluster = " * ".join([*["CLUSTER_M", "CLUSTER_N"] * clustered, *["CLUSTER_K"] * (plan.split > 1)])
     across = f"BLOCKS // ({cluster})" if " " in cluster else f"BLOCKS // {cluster}" if cluster else "BLOCKS"
     shape = f"{'CLUSTER_M, CLUSTER_N' if clustered else '1, 1'}, {'CLUSTER_K' if plan.split > 1 else '1'}"
@@ -256,7 +270,8 @@ def _stacked(side: Side, blocks: dict[str, str]) -> str:
 
 def _mmas(plan: WarpspecializedPlan, blocks: dict[str, str]) -> Iterator[dict[str, str]]:
     """The tiled products by name: that which is made, and those by which threads find their places."""
-    depth, columns = DEPTH_BYTES // plan.a.tensor.dtype.bytes, plan.b.extent
+    depth, columns = DEPTH_BYTES // plan.a.tensor.dtype.bytes, _stacked(plan.b, blocks)
+    columns = columns if plan.varies(blocks[plan.b.mode]) else str(plan.b.extent)
     groups = "(1, 1, 1)" if plan.pingpong else "(CONSUMERS, 1, 1)"
     says = f"A warpgroup multiplies (64, {depth}) by ({depth}, {columns}), from shared memory"
     yield {"name": "tiled_mma", "columns": _stacked(plan.b, blocks), "groups": f", {groups}", "says": says}
@@ -277,7 +292,8 @@ def _products(plan: WarpspecializedPlan, blocks: dict[str, str]) -> list[dict[st
     if plan.split > 1:
         names = enumerate(parts_names(plan).values())
         return [{"name": name, "of": ("cute.local_tile(", ["own", "(VALUES,)", f"({i},)"], ")")} for i, name in names]
-    tiler, along = f"({blocks[plan.n]} // 2, {plan.row_blocks}, 1)", "0, {}, 0" if plan.exchanged else "{}, 0, 0"
+    rows = plan.number("ROW_BLOCKS", plan.row_blocks)
+    tiler, along = f"({blocks[plan.n]} // 2, {rows}, 1)", "0, {}, 0" if plan.exchanged else "{}, 0, 0"
     return [
         {"name": name, "of": ("cute.local_tile(", ["acc", tiler, f"({along.format(number)})"], ")")}
         for number, name in enumerate(parts_names(plan).values())
@@ -305,21 +321,23 @@ def _walk(plan: WarpspecializedPlan) -> dict[str, Any]:
     first, second = _letters(plan)
     along, across = (plan.spec.output.shape[i].upper() for i in plan.tile_order)
     places = {first: "along", second: "band * BAND + across" if plan.band > 1 else "across"}
+    more = [CASE] * plan.varies("BAND")
     return {
         "along": along,
         "across": across,
         "along_letter": first,
         "across_letter": second,
-        "finders": ["tile", *("tiles_m", "tiles_n")[: 2 * (plan.band > 1)], *_divisors(plan)],
+        "finders": ["tile", *("tiles_m", "tiles_n")[: 2 * (plan.band > 1)], *_divisors(plan), *more],
         "coordinate": ", ".join((places["m"], places["n"], *["l_tile"] * (plan.batch is not None))),
     }
 
 
 def _side(plan: WarpspecializedPlan, blocks: dict[str, str], side: Side, stages: Buffer) -> dict[str, Any]:
     """What is printed of A or B."""
-    atom, is_a = f"{side.majorness}_SW{side.swizzle}", side.letter == "A"
+    is_a = side.letter == "A"
     box, order = f"({blocks[side.mode]}, {blocks[plan.k]})", (0, 1, 2) if side.k_major else (1, 0, 2)
     name = stack_name(plan.spec, side.tensors)
+    atom = kind(plan, name, side.k_major, side.swizzle)
     shares = side.shared_by > 1
     return {
         "name": name,

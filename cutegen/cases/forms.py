@@ -1,0 +1,172 @@
+"""Cases whose kernels differ in constants alone: they share functions, which take those as fields of one parameter."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+
+from cutegen.cases.kernels import KernelText, kernel_of
+from cutegen.cases.plan import CasesPlan
+from cutegen.codegen.formatting import call
+from cutegen.codegen.merging import Definition, replaced_names
+from cutegen.codegen.parts import CASE, Constant
+from cutegen.codegen.regions import begin, end
+from cutegen.codegen.variables import Variables
+from cutegen.family import family_of
+from cutegen.parts.acting import value_of
+
+
+@dataclass(frozen=True)
+class Form:
+    """Cases that share functions.
+
+    `fields` are the constants in which they differ, of each case by its number from 0 on: all have those of the same
+    names, in the same order. `type` is the class of the parameter that has them, and `instances` are the names of what
+    each case gives for it.
+    """
+
+    fields: Mapping[int, Sequence[Constant]]
+    unused: frozenset[str]  # constants in which they differ besides, and which none of them uses
+    type: str
+    instances: Mapping[int, str]
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        return tuple(self.fields)
+
+    @property
+    def names(self) -> frozenset[str]:
+        return frozenset(field.name for field in self.fields[self.numbers[0]])
+
+    @property
+    def in_functions(self) -> dict[str, str]:
+        """What functions have for the fields."""
+        return {name: f"{CASE}.{name}" for name in self.names}
+
+    def outside(self, number: int) -> dict[str, str]:
+        """What stands outside of these functions for the parameter of a case, and for its fields."""
+        instance = self.instances[number]
+        return {CASE: instance} | {name: f"{instance}.{name}" for name in self.names}
+
+    @property
+    def class_text(self) -> str:
+        """The class of the parameter, with the marks of regions."""
+        said = f'    """What the kernels of cases {_enumerated(self.numbers)} differ in."""'
+        fields = chain.from_iterable(map(_field, zip(*self.fields.values(), strict=True)))
+        return "\n".join(("@dataclass(frozen=True)", f"class {self.type}:", said, "", *fields))
+
+    def instance_text(self, number: int) -> str:
+        """What a case gives for the parameter: with the names of its fields, where those of all cases fit in a line."""
+        named = all(self._instance(one, True).count("\n") <= 2 for one in self.numbers)
+        return self._instance(number, named)
+
+    def _instance(self, number: int, named: bool) -> str:
+        values = [f"{field.name}={field.value}" if named else field.value for field in self.fields[number]]
+        return call(f"{self.instances[number]} = {self.type}(", values, ")", 0)
+
+    def of(self, definitions: Sequence[Definition]) -> tuple[Definition, ...]:
+        """The definitions of a case's kernel, whose functions have the fields for its constants."""
+        values, differing = _values(definitions), self.names | self.unused
+        found = []
+        for one in definitions:
+            if one.constant is None:
+                found.append(replace(one, text=replaced_names(one.text, self.in_functions)))
+            elif one.name not in differing:
+                # The cases may have the same of what differs
+                constant = one.constant._replace(value=values[one.name]) if one.used & differing else one.constant
+                found.append(replace(one, text=f"{one.name} = {constant.value}", constant=constant))
+        return tuple(found)
+
+
+def forms_of(plan: CasesPlan, variables: Variables) -> dict[int, Form]:
+    """The forms of several cases, by the number of each of these. `variables` gives names to what forms need."""
+    alike: dict[object, list[KernelText]] = {}
+    for number, case in enumerate(plan.cases):
+        general = family_of(case.spec).with_fields(case, None)
+        if general is not None:
+            kernel = kernel_of(number, general, {}, Variables(plan.spec))
+            if not kernel.host:
+                alike.setdefault(_key(kernel), []).append(kernel)
+    several = [kernels for kernels in alike.values() if len(kernels) > 1]
+    found: dict[int, Form] = {}
+    for kernels in several:
+        numbers = [kernel.number for kernel in kernels]
+        form = _form(kernels, variables, f"Case{'' if len(several) == 1 else numbers[0] + 1}")
+        found |= dict.fromkeys(numbers, form)
+    return found
+
+
+def with_all_regions(kernels: Sequence[KernelText]) -> KernelText:
+    """The first kernel of a form, of whose lines the spec says something in each of its cases: in the first one's
+    regions, inside of those of the others.
+    """
+    device = []
+    for one, *others in zip(*(kernel.device for kernel in kernels), strict=True):
+        lines = [(r.first_line, r.last_line) for r in one.regions]
+        alike = [x.regions for x in others if [(r.first_line, r.last_line) for r in x.regions] == lines]
+        regions = map(dict.fromkeys, zip(*reversed(alike), one.regions, strict=True))
+        device.append(replace(one, regions=tuple(chain.from_iterable(regions))))
+    return replace(kernels[0], device=tuple(device))
+
+
+def _key(kernel: KernelText) -> object:
+    """What kernels of one form have alike: their functions, the names of their constants, and the values of those that
+    functions use which do not take the parameter.
+    """
+    functions = [one for one in kernel.device if one.constant is None]
+    fixed = set(chain.from_iterable(one.used for one in functions if CASE not in one.arguments))
+    constants = tuple((name, value if name in fixed else None) for name, value in _values(kernel.device).items())
+    return family_of(kernel.plan.spec).name, tuple(one.text for one in functions), constants
+
+
+def _form(kernels: Sequence[KernelText], variables: Variables, type_: str) -> Form:
+    values = [_values(kernel.device) for kernel in kernels]
+    differing = {name for name in values[0] if len({own[name] for own in values}) > 1}
+    used = set(chain.from_iterable(map(_used, kernels)))
+    fields = {
+        kernel.number: tuple(
+            one.constant._replace(value=own[one.name])
+            for one in kernel.device
+            if one.constant is not None and one.name in differing & used
+        )
+        for kernel, own in zip(kernels, values, strict=True)
+    }
+    instances = {number: variables.free(f"CASE_{number + 1}") for number in fields}
+    return Form(fields, frozenset(differing - used), variables.free(type_), instances)
+
+
+def _used(kernel: KernelText) -> Iterator[str]:
+    """The names that a kernel's functions use, and what the host asks of it."""
+    yield from chain.from_iterable(one.used for one in kernel.device if one.constant is None)
+    limits = (text for limit in kernel.parts.limits for text in (*limit.tiles, limit.wanted, limit.holds))
+    for text in (*kernel.parts.largest.values(), *limits):
+        yield from re.findall(r"\w+", text)
+
+
+def _values(definitions: Iterable[Definition]) -> dict[str, str]:
+    """The constants among definitions, with the text of what each one is."""
+    found: dict[str, object] = {}
+    for one in definitions:
+        if one.constant is not None:
+            found[one.name] = value_of(one.constant.value, found)
+    return {name: f'"{value}"' if isinstance(value, str) else str(value) for name, value in found.items()}
+
+
+def _field(of_cases: Sequence[Constant]) -> Iterator[str]:
+    """The line of a field, in the regions of what each case says of it: of the first one inside of the others."""
+    first = of_cases[0]
+    type_ = "str" if first.value.startswith('"') else "bool" if first.value in ("True", "False") else "int"
+    paths = dict.fromkeys(one.path for one in reversed(of_cases))
+    yield from chain.from_iterable(begin(path, first.name) for path in paths)
+    yield f"    {first.name}: {type_}" + (f"  # {first.comment}" if first.comment else "")
+    yield from chain.from_iterable(end() for _ in paths)
+
+
+def _enumerated(numbers: Sequence[int]) -> str:
+    """Numbers of cases, from 1 on, as a sentence has them."""
+    texts = [str(number + 1) for number in numbers]
+    if len(texts) > 2 and numbers[-1] - numbers[0] == len(texts) - 1:
+        return f"{texts[0]} to {texts[-1]}"
+    return f"{', '.join(texts[:-1])} and {texts[-1]}"

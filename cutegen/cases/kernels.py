@@ -1,0 +1,79 @@
+"""The kernel of one case as text, under names that the module of all gives it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from cutegen.cases.splitting import inside
+from cutegen.codegen.formatting import replaced_later
+from cutegen.codegen.merging import Definition, definitions
+from cutegen.codegen.parts import Constant, KernelParts
+from cutegen.codegen.render import kernel_text, workspaces_text
+from cutegen.codegen.variables import Variables
+from cutegen.family import family_of
+from cutegen.planning.plan import Plan
+
+
+@dataclass(frozen=True)
+class KernelText:
+    """The kernel of one case: its parts, and the definitions of its device's side and of its host's.
+
+    `launch` is the name of the function that launches it, `holds` that of the variable that tells whether the case is
+    taken, and `spaces` are those of the workspaces, among the parameters and variables of the module's own `launch`.
+    """
+
+    number: int
+    plan: Plan
+    parts: KernelParts
+    device: tuple[Definition, ...]
+    host: tuple[Definition, ...]
+    launch: str
+    holds: str
+    spaces: tuple[str, ...]
+    passed: tuple[str, ...]  # the constants that `launch` is called with besides
+
+    @property
+    def all(self) -> tuple[Definition, ...]:
+        return (*self.device, *self.host)
+
+
+def kernel_of(
+    number: int,
+    plan: Plan,
+    names: Mapping[str, str],
+    variables: Variables,
+    fields: Mapping[str, str] | None = None,
+) -> KernelText:
+    """The kernel of the case of that number, laid out for names that are replaced later: for what the module calls what
+    the kernel defines, and for `fields` that functions have for constants.
+    """
+    with replaced_later({**names, **(fields or {})}):
+        parts = family_of(plan.spec).kernel_parts(plan)
+        text, host = kernel_text(plan, parts), workspaces_text(plan, parts)
+    constants = [c._replace(path=inside_text(c.path, number)) for c in parts.constants]
+    spaces = parts.workspaces.each if parts.workspaces else ()
+    return KernelText(
+        number=number,
+        plan=plan,
+        parts=parts,
+        device=_moved(constants, text, number),
+        host=_moved([], host, number),
+        launch=names.get("launch", "launch"),
+        holds=variables.free(f"is_case_{number + 1}"),
+        spaces=tuple(variables.free(f"{space.parameter}_{number + 1}") for space in spaces),
+        passed=tuple(names.get(name, name) for name in parts.passed.values()),
+    )
+
+
+def inside_text(path: str, number: int) -> str:
+    """Where in the whole spec that stands which a case's own spec has at a dotted path."""
+    return ".".join(map(str, inside(tuple(path.split(".")), number)))
+
+
+def _moved(constants: Sequence[Constant], text: str, number: int) -> tuple[Definition, ...]:
+    """The definitions of a case, whose regions say where the whole spec says what they show."""
+    return tuple(
+        replace(one, regions=tuple(replace(r, path=inside(r.path, number)) for r in one.regions))
+        for one in definitions(constants, text)
+    )

@@ -1,0 +1,47 @@
+"""Numbers that functions take as fields of one parameter, where cases share those that differ in these alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from cutegen.codegen.parts import CASE, Constant
+from cutegen.families.gemm.wgmma.names import source_name, stack_name
+from cutegen.families.gemm.wgmma.plan import WarpspecializedPlan
+
+
+def literals(plan: WarpspecializedPlan) -> Iterator[Constant]:
+    """The numbers that functions have as they are, unless they are fields: then these are constants, too."""
+    registers, cluster = "schedule.warps.registers", "schedule.cluster"
+    yield Constant("PRODUCER_REGISTERS", str(plan.producer_registers), "of a thread", registers)
+    yield Constant("CONSUMER_REGISTERS", str(plan.consumer_registers), "", registers)
+    yield Constant("ROW_BLOCKS", str(plan.row_blocks), "of 64 rows, that a warpgroup has of a tile", "schedule.tiler")
+    for side in plan.sides:
+        path, name = f"schedule.smem.{side.tensor.name}.swizzle", stack_name(plan.spec, side.tensors)
+        yield Constant(f"KIND_{name}", _kind(side.k_major, side.swizzle), f"of a stage of {name}", path)
+        if side.shared_by > 1:
+            yield Constant(f"MASK_{name}", str(plan.served(side)), f"of blocks that have the same of {name}", cluster)
+    if plan.peers > 1:
+        yield Constant("PEERS", str(plan.peers), "blocks that load into the shared memory of one", cluster)
+    for x in plan.passing:
+        name, path = x.tensor.name, f"schedule.copies.{x.tensor.name}.columns"
+        yield Constant(f"KIND_{name}", _kind(x.n_major, x.swizzle), f"of a piece of {name}", path)
+    for x in plan.sources:
+        name, path = source_name(x.tensor), f"schedule.copies.{x.tensor.name}.columns"
+        yield Constant(f"KIND_{name}", _kind(x.n_major, x.swizzle), f"of a piece of {name}", path)
+    if plan.passing and not plan.in_turn:
+        path = f"schedule.copies.{plan.passing[0].tensor.name}.stages"
+        yield Constant("ROTATES", str(plan.rotates), "whether a tile begins where the one before ended", path)
+
+
+def names_of_fields(plan: WarpspecializedPlan) -> frozenset[str]:
+    """Names that the functions have for these, besides those that each kernel has."""
+    return frozenset() if plan.fields is None else frozenset({CASE, *(one.name for one in literals(plan))})
+
+
+def kind(plan: WarpspecializedPlan, name: str, k_major: bool, swizzle: int) -> str:
+    """The kind of a swizzled layout, as functions have it."""
+    return plan.number(f"KIND_{name}", _kind(k_major, swizzle))
+
+
+def _kind(k_major: bool, swizzle: int) -> str:
+    return f'"{"K" if k_major else "MN"}_SW{swizzle}"'

@@ -1,0 +1,155 @@
+"""Cases whose kernels differ in constants alone: their functions stand in the module once, and compile as their own."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from functools import lru_cache
+from pathlib import Path
+
+import pytest
+from sweep_kit import sampled
+
+from cutegen.codegen import Module, generate
+from cutegen.codegen.formatting import WIDTH
+from cutegen.verification.executor import load_module
+
+GEMM = """\
+cutegen: 1
+kernel: gemm
+op: gemm
+tensors:
+  A: {shape: [M, K], dtype: bf16, align: 16}
+  B: {shape: [N, K], dtype: bf16, align: 16}
+  C: {shape: [M, N], dtype: bf16, align: 16, role: out}
+compute: C = A @ B.T
+"""
+ROWS = [
+    "{tiler: {M: 16, N: 64}, mma: {atom: wgmma, rows: N}, warps: {consumers: 1}}",
+    "{tiler: {M: 32, N: 128}, mma: {atom: wgmma, rows: N}, warps: {consumers: 2}}",
+    "{tiler: {M: 128, N: 128}, mma: {atom: wgmma, rows: N}, warps: {consumers: 2}}",
+    "{tiler: {M: 96, N: 64}, mma: {atom: wgmma, rows: N}, warps: {consumers: 1}}",
+]
+SHARED = [  # by a cluster
+    "{tiler: {M: 128, N: 224}, mma: {atom: wgmma, rows: M}, warps: {consumers: 2}, cluster: {M: 2}}",
+    "{tiler: {M: 192, N: 160}, mma: {atom: wgmma, rows: M}, warps: {consumers: 3}, cluster: {M: 2}}",
+    "{tiler: {M: 64, N: 256}, mma: {atom: wgmma, rows: M}, warps: {consumers: 1}, cluster: {M: 4}}",
+]
+SPLIT = [
+    "{tiler: {M: 64, N: 128}, mma: {atom: wgmma, rows: N}, warps: {consumers: 1}, cluster: {K: 2}}",
+    "{tiler: {M: 64, N: 128}, mma: {atom: wgmma, rows: N}, warps: {consumers: 2}, cluster: {K: 4}}",
+]
+PINGPONG = [
+    "{tiler: {M: 64, N: 160}, mma: {atom: wgmma, rows: M}, warps: {roles: pingpong}, cluster: {M: 2}}",
+    "{tiler: {M: 128, N: 128}, mma: {atom: wgmma, rows: M}, warps: {roles: pingpong}, cluster: {M: 2}}",
+    "{tiler: {M: 64, N: 256}, mma: {atom: wgmma, rows: M}, warps: {roles: pingpong}, cluster: {M: 2}}",
+]
+MANY = [*ROWS, *SHARED, *SPLIT, *PINGPONG]
+
+
+def of_cases(schedules: list[str], text: str = GEMM) -> Module:
+    """The module with a case for each schedule: for up to 128 rows, up to 256, and so on."""
+    bounds = [f"for: {{M: '<= {128 * number}'}}, " for number in range(1, len(schedules))]
+    cases = [one.replace("{", "{" + bound, 1) for one, bound in zip(schedules, [*bounds, ""], strict=True)]
+    return _module("".join((text, "schedule:\n", *(f"  - {case}\n" for case in cases))))
+
+
+@lru_cache
+def _module(text: str) -> Module:
+    (module,) = generate(text, "x.yaml").modules
+    return module
+
+
+def kernels(module: Module) -> list[str]:
+    """The names of the functions that are kernels."""
+    functions = [node for node in ast.parse(module.text).body if isinstance(node, ast.FunctionDef)]
+    return [f.name for f in functions if any(ast.unparse(d) == "cute.kernel" for d in f.decorator_list)]
+
+
+def ptx(module: Module, folder: Path) -> list[str]:
+    """The PTX of each kernel, in the order of the cases, without its name, its number and where its source stands."""
+    cute = pytest.importorskip("cutlass").cute
+    folder.mkdir()
+    path = folder / module.name
+    path.write_text(module.text, encoding="utf-8")
+    text = load_module(path).compile_for("sm_90a", options=(cute.KeepPTX(),)).artifacts.PTX
+    found = []
+    for entry in re.split(r"(?=\.visible \.entry )", text)[1:]:
+        (name,) = re.findall(r"\A\.visible \.entry (\w+)\(", entry)
+        lines = re.sub(r"\$L__BB\d+_", "$", entry.replace(name, "kernel")).splitlines()
+        found.append("\n".join(line for line in lines if not line.lstrip().startswith((".loc", ".file", "//"))))
+    return found
+
+
+@pytest.mark.parametrize("schedules", sampled([ROWS, SPLIT, PINGPONG, SHARED], every=4))
+def test_the_ptx_of_each_case_is_that_of_the_case_as_a_spec_of_its_own(
+    schedules: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # where the compiler leaves what it keeps
+    module = of_cases(schedules)
+    assert kernels(module) == ["gemm_kernel"]
+    shared = ptx(module, tmp_path / "cases")
+    own = [ptx(_module(f"{GEMM}schedule: {one}\n"), tmp_path / str(i)) for i, one in enumerate(schedules)]
+    assert [[one] for one in shared] == own
+    assert len(set(shared)) == len(schedules)
+
+
+def test_twelve_cases_of_four_forms_have_four_kernels(tmp_path: Path) -> None:
+    module = of_cases(MANY)
+    assert kernels(module) == [f"gemm_kernel_{number}" for number in (1, 5, 8, 10)]
+    assert len(module.text.splitlines()) <= 1881
+    (tmp_path / "gemm.py").write_text(module.text, encoding="utf-8")
+    for command in (("check",), ("format", "--check", "--diff")):
+        options = ["--isolated", "--no-cache", "--config", f"line-length={WIDTH}"]
+        result = subprocess.run(
+            [sys.executable, "-m", "ruff", *command, *options, "."], cwd=tmp_path, capture_output=True, text=True
+        )
+        assert result.returncode == 0, result.stdout[-4000:] + result.stderr[-1000:]
+
+
+def test_fields_are_what_differs_and_all_that_functions_have_of_it() -> None:
+    """What is alike stays a constant of the module; what the schedule decides otherwise makes a form of its own."""
+    text = of_cases([*ROWS[:2], *SHARED[:2]]).text
+    tree = ast.parse(text)
+    classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
+    assert [name for name in classes if not name.startswith("_")] == ["Case1", "Case3"]
+    fields = {
+        name: [line.target.id for line in classes[name].body if isinstance(line, ast.AnnAssign)]  # type: ignore[union-attr]
+        for name in ("Case1", "Case3")
+    }
+    assert {"BLK_M", "CONSUMERS", "THREADS", "PRODUCER_REGISTERS"} <= set(fields["Case1"])
+    assert not {"BLK_K", "CLUSTER_M", "KIND_C"} & set(fields["Case1"])
+    assert "CONSUMERS" in fields["Case3"] and not {"CLUSTER_M", "KIND_C"} & set(fields["Case3"])
+    for number, names in ((1, fields["Case1"]), (3, fields["Case3"])):
+        kernel = next(n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name == f"gemm_kernel_{number}")
+        used = {
+            node.attr
+            for node in ast.walk(kernel)
+            if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "case"
+        }
+        assert used and used <= set(names)
+
+
+def test_a_line_of_a_shared_function_is_of_each_case() -> None:
+    module = of_cases(ROWS[:2])
+    line = next(i for i, text in enumerate(module.text.splitlines(), 1) if "setmaxregister_increase" in text)
+    keys = [region.key for region in module.regions if region.first_line <= line <= region.last_line]
+    assert {f"schedule.{number}.warps.registers" for number in range(2)} <= set(keys)
+    innermost = module.region_at(line)
+    assert innermost is not None and innermost.key == "schedule.0.warps.registers"
+
+
+def test_names_of_the_spec_are_no_fields() -> None:
+    """A local of `compute` gets another name where it has that of the parameter, or of a field. A scalar keeps its
+    name, so that the cases share no functions.
+    """
+    compute = "\n".join(("compute:", "  - case = A @ B.T", "  - ROTATES = case * 2", "  - C = ROTATES * case"))
+    local = of_cases(ROWS[:2], GEMM.replace("compute: C = A @ B.T", compute))
+    assert kernels(local) == ["gemm_kernel"]
+    (kernel,) = (n for n in ast.parse(local.text).body if isinstance(n, ast.FunctionDef) and n.name == "gemm_kernel")
+    stored = {n.id for n in ast.walk(kernel) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    assert "ROTATES_value" in stored and not {"case", "ROTATES"} & stored
+    scalars = GEMM.replace("compute: C = A @ B.T", "scalars: {case: f32}\ncompute: C = A @ B.T * case")
+    assert kernels(of_cases(ROWS[:2], scalars)) == ["gemm_kernel_1", "gemm_kernel_2"]
