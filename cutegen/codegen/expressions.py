@@ -242,11 +242,9 @@ class Printer:
 
     def common(self, function: str, x: Text) -> Text | None:
         """The text of a function that both printers spell out in the same way; None for any other function."""
-        if function == "sigmoid":
-            return self.of_function("1.0", f"1.0 + {self.exponential(x)}")
-        if function == "silu":
-            x = self.name(x)
-            return self.of_function(x.text, f"1.0 + {self.exponential(x)}")
+        if function in ("sigmoid", "silu"):
+            x = self.name(x) if function == "silu" else x
+            return self.of_function(x.text if function == "silu" else "1.0", f"1.0 + {self.exponential(x)}")
         if function == "gelu_tanh":
             variable = self.name(x).text
             cube = " * ".join([variable] * 3)
