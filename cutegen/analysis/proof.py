@@ -43,6 +43,19 @@ class Part:
 
 
 @dataclass(frozen=True)
+class Choice:
+    """The kernels among which a call of some sizes chooses by their cost, each with its estimate in microseconds."""
+
+    sizes: Mapping[str, int]
+    estimates: tuple[tuple[str, float], ...]
+
+    @property
+    def taken(self) -> str:
+        """The case with the least estimate, the first of several with the same one."""
+        return min(self.estimates, key=lambda one: one[1])[0]
+
+
+@dataclass(frozen=True)
 class Proof:
     """Everything that is known of a kernel before it is compiled, of the plan that it is printed from."""
 
@@ -51,6 +64,7 @@ class Proof:
     parts: tuple[Part, ...]
     scratch: tuple[Scratch, ...]
     rooflines: tuple[Roofline, ...]
+    choices: tuple[Choice, ...]
 
     @property
     def holds(self) -> bool:
@@ -66,6 +80,7 @@ def prove(plan: Plan, sizes: Sequence[Mapping[str, int]] = ()) -> Proof:
         parts=tuple(_part(kernel) for kernel in plan.kernels),
         scratch=tuple(family_of(spec).scratch(plan)),
         rooflines=tuple(roofline(plan, target, given) for given in sizes for target in spec.targets),
+        choices=tuple(Choice(given, found) for given in sizes if (found := plan.estimates(given))),
     )
 
 

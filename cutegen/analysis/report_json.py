@@ -13,7 +13,8 @@ from cutegen.layouts import format_layout
 
 
 def as_json(proof: Proof) -> dict[str, Any]:
-    """A proof as `{holds, claims, accesses, shared_memory: {bytes, buffers}, workspaces, occupancy, roofline}`.
+    """A proof as `{holds, claims, accesses, shared_memory: {bytes, buffers}, workspaces, occupancy, roofline,
+    choices}`.
 
     Units are seconds and bytes. Of a kernel of several cases accesses, buffers and occupancy each say of which `case`;
     `shared_memory.bytes` is the most that one of them has.
@@ -36,6 +37,11 @@ def as_json(proof: Proof) -> dict[str, Any]:
             {**asdict(r), "intensity": r.intensity, "bound": r.bound, "seconds": r.seconds, "waves": r.waves}
             | {"tiled": None if r.tiled is None else _waves(r.tiled)}
             for r in proof.rooflines
+        ],
+        "choices": [
+            {"sizes": dict(choice.sizes), "taken": choice.taken}
+            | {"estimates": [{"case": case, "seconds": us / 1e6} for case, us in choice.estimates]}
+            for choice in proof.choices
         ],
     }
 

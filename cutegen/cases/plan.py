@@ -32,6 +32,14 @@ class CasesPlan(Plan):
             number = self.by_cost[chosen]
         return self.cases[number]
 
+    def estimates(self, sizes: Mapping[str, int]) -> tuple[tuple[str, float], ...]:
+        number = next((i for i, one in enumerate(self.conditions) if one.takes_sizes(sizes)), 0)
+        if self.moved is None or not self.conditions[number].by_cost:
+            return ()
+        memory, crossing = self.moved.memory(sizes), self.moved.crossed(sizes)
+        found = zip(self.by_cost, self.costs, strict=True)
+        return tuple((self.cases[i].case, cost.of(sizes, memory, crossing)) for i, cost in found)
+
     def chosen_for(self, sizes: Mapping[str, int]) -> int | None:
         return None if self.moved is None else cheapest(self.costs, self.moved, sizes)
 

@@ -237,7 +237,7 @@ class Printer:
         return f"{self.functions}.exp(-{x.inside(NEGATE)})"
 
     def of_function(self, x: str, y: str) -> Text:
-        """The quotient that a function is defined by, which may be off by as much as the function."""
+        """A quotient that a function is defined by: it may be off by as much as that."""
         return Text(f"{x} / ({y})", PRODUCT)
 
     def common(self, function: str, x: Text) -> Text | None:
@@ -369,9 +369,7 @@ class KernelPrinter(Printer):
         return [self.typed(text, _of(child)) if is_number(child) else text for child, text in pairs]
 
     def selection(self, node: Call, arguments: list[Text]) -> Text:
-        """The text of `where`, and of `minimum` and `maximum` through it: the math functions drop a NaN beside a
-        constant.
-        """
+        """The text of `where`, and of `minimum` and `maximum` by it: the math functions drop a NaN beside a constant."""
         parts = [self.spread(child, text) for child, text in zip(node.arguments, arguments, strict=True)]
         if node.function == "where":
             return self.wide_call("cute.where", parts)

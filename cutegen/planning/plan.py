@@ -55,6 +55,10 @@ class Plan:
         """The number of the kernel with the least cost for a call of these sizes, of those of which it takes that."""
         return None
 
+    def estimates(self, sizes: Mapping[str, int]) -> tuple[tuple[str, float], ...]:
+        """The cases among which a call of these sizes chooses by their cost, each with its estimate in microseconds."""
+        return ()
+
     def chosen_as(self, kernel: Plan) -> int | None:
         """The number of that one of the kernels among those of which a call takes the one with the least cost."""
         return None

@@ -13,10 +13,12 @@ import pytest
 
 import cutegen
 from cutegen.analysis.cost import Cost
+from cutegen.analysis.proof import prove
 from cutegen.cases.calls import Call, calls, of_group, taken
 from cutegen.cases.plan import CasesPlan
 from cutegen.codegen import generate
 from cutegen.language.cases import Conditions, SizeIs
+from cutegen.language.writer import write_spec
 from cutegen.verification.cases import derive_cases
 
 BATCHED = """\
@@ -143,3 +145,37 @@ def test_what_cannot_be_compared_is_refused(cases: list[str], words: str) -> Non
 def test_another_case_behind_those_is_never_taken(case: str) -> None:
     text = f"{TEXT}  - {case}\n"
     assert [d.code for d in cutegen.check(text, "products.yaml") if d.severity == "error"] == ["CG296"]
+
+
+def test_a_case_by_its_cost_that_says_nothing_else_stands_for_all_that_are_compared() -> None:
+    head = TEXT[: TEXT.index("schedule:")]
+    plan, _ = planned(head + "schedule:\n  - {for: {cost: least}, mma: {atom: wgmma}}\n")
+    assert len(plan.cases) > 8
+    assert all(one.by_cost for one in plan.conditions)
+    few = "  - {for: {M: '<= 4'}, tiler: {M: 16}, mma: {atom: wgmma, rows: N}}\n"
+    with_few, _ = planned(f"{head}schedule:\n{few}  - {{for: {{cost: least}}, mma: {{atom: wgmma}}}}\n")
+    assert len(with_few.cases) == len(plan.cases) + 1
+    assert with_few.taken({"M": 4, "N": 4096, "K": 4096}) is with_few.cases[0]
+
+
+def test_what_is_written_of_that_case_leaves_it_alone() -> None:
+    text = (
+        TEXT[: TEXT.index("schedule:")] + "schedule:\n  - {for: {cost: least}, tiler: {M: 128}, mma: {atom: wgmma}}\n"
+    )
+    plan, _ = planned(text)
+    assert len(plan.cases) == 1
+
+
+def test_what_is_resolved_is_the_same_module() -> None:
+    text = TEXT[: TEXT.index("schedule:")] + "schedule:\n  - {for: {cost: least}, mma: {atom: wgmma}}\n"
+    (module,) = generate(text, "products.yaml").modules
+    (again,) = generate(write_spec(module.spec), "products.yaml").modules
+    assert again.text.split("\n", 3)[3] == module.text.split("\n", 3)[3]
+
+
+def test_the_proof_has_the_estimates_of_sizes_that_are_asked_for() -> None:
+    plan, _ = planned(TEXT)
+    sizes = {"M": 256, "N": 8192, "K": 8192}
+    (choice,) = prove(plan, [sizes]).choices
+    assert [case for case, _ in choice.estimates] == [case.case for case in plan.cases]
+    assert choice.taken == plan.taken(sizes).case
