@@ -369,7 +369,7 @@ class KernelPrinter(Printer):
         return [self.typed(text, _of(child)) if is_number(child) else text for child, text in pairs]
 
     def selection(self, node: Call, arguments: list[Text]) -> Text:
-        """The text of `where`, and of `minimum` and `maximum` by it: the math functions drop a NaN beside a constant."""
+        """The text of `where`, and of the extrema by it: the math functions drop a NaN beside a constant."""
         parts = [self.spread(child, text) for child, text in zip(node.arguments, arguments, strict=True)]
         if node.function == "where":
             return self.wide_call("cute.where", parts)
