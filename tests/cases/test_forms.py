@@ -26,6 +26,8 @@ tensors:
   C: {shape: [M, N], dtype: bf16, align: 16, role: out}
 compute: C = A @ B.T
 """
+BIAS = "  bias: {shape: [N], dtype: bf16}\n  C: {"
+BIASED = GEMM.replace("  C: {", BIAS).replace("C = A @ B.T", "C = silu(A @ B.T + bias)")
 ROWS = [
     "{tiler: {M: 16, N: 64}, mma: {atom: wgmma, rows: N}, warps: {consumers: 1}}",
     "{tiler: {M: 32, N: 128}, mma: {atom: wgmma, rows: N}, warps: {consumers: 2}}",
@@ -83,15 +85,18 @@ def ptx(module: Module, folder: Path) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("schedules", sampled([ROWS, SPLIT, PINGPONG, SHARED], every=4))
+@pytest.mark.parametrize(
+    "text, schedules",
+    sampled([(BIASED, ROWS[:2]), (GEMM, ROWS), (GEMM, SPLIT), (GEMM, PINGPONG), (BIASED, SHARED)], every=5),
+)
 def test_the_ptx_of_each_case_is_that_of_the_case_as_a_spec_of_its_own(
-    schedules: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    text: str, schedules: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)  # where the compiler leaves what it keeps
-    module = of_cases(schedules)
+    module = of_cases(schedules, text)
     assert kernels(module) == ["gemm_kernel"]
     shared = ptx(module, tmp_path / "cases")
-    own = [ptx(_module(f"{GEMM}schedule: {one}\n"), tmp_path / str(i)) for i, one in enumerate(schedules)]
+    own = [ptx(_module(f"{text}schedule: {one}\n"), tmp_path / str(i)) for i, one in enumerate(schedules)]
     assert [[one] for one in shared] == own
     assert len(set(shared)) == len(schedules)
 

@@ -124,6 +124,12 @@ class WarpspecializedPlan(PointwisePlan):
         return self.consumers > 1 or self.any_consumers
 
     @property
+    def of_all(self) -> str:
+        """The text of a thread's number among those that share a tile."""
+        one = "" if self.groups == 1 and not self.any_consumers else "tidx - 128"
+        return f"{one} if cutlass.const_expr(CONSUMERS > 1) else thr" if self.any_consumers else one or "thr"
+
+    @property
     def share_tiles(self) -> bool:
         """Whether its functions serve several warpgroups that share a tile."""
         return self.groups > 1 or self.any_consumers

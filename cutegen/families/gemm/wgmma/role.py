@@ -29,7 +29,7 @@ class Role:
         self.clustered, self.split = prod(plan.cluster) > 1, plan.split > 1
         self.group = "group" if several else "0"
         # A thread's number among those that share a tile
-        self.of_all = "tidx - 128" if plan.share_tiles else "thr"
+        self.of_all = plan.of_all
         self.M, self.own_n = plan.m.upper(), own_columns(plan)
         self.of_group = "group * BUFFERS + " if several and not plan.in_turn else ""
         self.own_barrier = f"{STORES_OWN} + {self.group}" if several else str(STORES_OWN)
