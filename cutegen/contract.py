@@ -8,7 +8,8 @@
 - `make_inputs(**sizes)`: random arguments by place; `device` and `seed` may be given too.
 - `make_outputs(**sizes)`: outputs by name, with random values; `device` and `seed` may be given too.
 - `TENSORS`, `INPUTS` and `OUTPUTS`: the names of all tensors, of those that are taken by place, and of the results.
-- `_compiled[device]`: the compiled function of a GPU, by its index, which the public function calls.
+- `_compiled[device]`: the compiled function of a GPU, by its index, which the public function calls; where calls choose
+  among several kernels it is `_compiled[device, number]`.
 - `_new(name, shape, device)`: memory for an argument; `_EMPTY`: what makes it on a GPU in less time, or None.
 - `PADDED`, where calls copy tensors that do not stand as the kernel takes them: the names of these; `_fitted(tensors)`
   has the copies, by the names in `TENSORS`.
@@ -79,10 +80,24 @@ def compiler(module: ModuleType) -> Callable[..., Any] | None:
     return found if callable(found) else None
 
 
-def compiled_function(module: ModuleType, device: int) -> Callable[..., Any]:
-    """The compiled function of a GPU, which is compiled if it was not yet."""
-    found: Callable[..., Any] = module._compiled[device]
+def compiled_function(module: ModuleType, device: int, arguments: Sequence[Any]) -> Callable[..., Any]:
+    """The compiled function of a GPU for these arguments of it, which is compiled if it was not yet."""
+    found: Callable[..., Any] = module._compiled[(device, arguments[-1]) if chooses(module) else device]
     return found
+
+
+def key_of(module: ModuleType, device: int) -> Any:
+    """What `_compiled` has the function of a GPU by, of the first of several kernels."""
+    return (device, 0) if chooses(module) else device
+
+
+class _OfDevices(dict[Any, Callable[..., Any]]):
+    """Functions by the index of a GPU, whichever kernel of a module they are asked for."""
+
+    def __missing__(self, key: Any) -> Callable[..., Any]:
+        if not isinstance(key, tuple):
+            raise KeyError(key)
+        return self[key[0]]
 
 
 def compiled_arguments(module: ModuleType, arguments: Sequence[Any]) -> Sequence[Any]:
@@ -175,7 +190,7 @@ def replace_function(
 def compiled_by(module: ModuleType, functions: Mapping[int, Callable[..., Any]]) -> Iterator[None]:
     """Makes the public function call others in the place of its compiled ones meanwhile, by the index of the GPU."""
     before = module._compiled
-    vars(module)["_compiled"] = dict(functions)
+    vars(module)["_compiled"] = _OfDevices(functions)
     try:
         yield
     finally:

@@ -18,8 +18,10 @@ _LOCALS = (
 """Names that the function has of its own, in Python or C++, besides the sizes of modes."""
 
 
-def chooser(plan: CasesPlan, parameter: str) -> Chooser:
-    """The choice among the cases that their cost tells apart; `parameter` is the number of one, of `launch`."""
+def chooser(plan: CasesPlan, parameter: str, contained: str) -> Chooser:
+    """The choice among the cases that their cost tells apart; `parameter` is the number of one, of `launch`, and
+    `contained` are the numbers of those that it is compiled with.
+    """
     spec, moved, first = plan.spec, plan.moved, plan.costs[0]
     assert moved is not None
     modes = [mode for mode in (first.batch, first.m, first.n, first.k) if mode is not None]
@@ -28,6 +30,7 @@ def chooser(plan: CasesPlan, parameter: str) -> Chooser:
     return Chooser(
         path="schedule",
         parameter=parameter,
+        contained=f"{contained}: cutlass.Constexpr[tuple]",
         sizes=tuple(_place(spec, mode) for mode in modes),
         template="chooser.j2",
         header="chooser.h.j2",

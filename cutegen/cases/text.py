@@ -28,6 +28,7 @@ class ChoiceText:
     says: str
     setup: list[str]  # statements that find out whether it holds, if that takes several terms
     when: str  # `if ...:` and its like; empty where nothing else is left
+    within: str  # the same once more, of whether the kernel is compiled; empty where it always is
     call: str  # the statement that launches it
     path: str
 
@@ -66,6 +67,7 @@ def kernel_parts(plan: CasesPlan) -> KernelParts:
     by_target = len({_of_target(plan, target) for target in plan.spec.targets}) > 1
     target = variables.free("target") if by_target else ""
     kernel_number = variables.free("kernel") if plan.by_cost else ""
+    contained = variables.free("kernels") if plan.by_cost else ""
     limits = [
         limit for kernel, own in zip(kernels, outer, strict=True) for limit in _limits(plan, kernels, kernel, own)
     ]
@@ -80,7 +82,7 @@ def kernel_parts(plan: CasesPlan) -> KernelParts:
         constants=constants,
         context={
             "kernels": _with_functions(plan, kernels, forms, functions),
-            "targets_text": _targets(plan, kernels, target, kernel_number),
+            "targets_text": _targets(plan, kernels, target, (kernel_number, contained)),
             "promised": any(_promises(plan.spec, kernel.plan.spec) for kernel in kernels),
             "stands": any(one.align > 1 for one in plan.conditions),
             "workspace_functions": [text for texts in of_host for text in texts],
@@ -93,7 +95,7 @@ def kernel_parts(plan: CasesPlan) -> KernelParts:
         nvgpu=tuple(
             sorted({name for kernel in kernels for name in kernel.parts.nvgpu}, key=lambda n: (n.islower(), n))
         ),
-        chooser=chooser(plan, kernel_number) if plan.by_cost else None,
+        chooser=chooser(plan, kernel_number, contained) if plan.by_cost else None,
         chosen_by_target=(f"{target}: cutlass.Constexpr[str]", "arch") if by_target else None,
     )
 
@@ -153,9 +155,9 @@ def _of_target(plan: CasesPlan, target: str) -> tuple[int, ...]:
     return tuple(n for n in found if not by_cost or n <= by_cost[-1])  # what follows those is never taken
 
 
-def _targets(plan: CasesPlan, kernels: Sequence[KernelText], name: str, kernel: str) -> list[TargetText]:
+def _targets(plan: CasesPlan, kernels: Sequence[KernelText], name: str, by_cost: tuple[str, str]) -> list[TargetText]:
     """The choice for each group of targets that have the same cases; `name` is the target's, empty for one group, and
-    `kernel` that of the number of the one with the least cost.
+    `by_cost` are those of the number of the kernel with the least cost, and of the numbers of those that are compiled.
     """
     groups: dict[tuple[int, ...], list[str]] = {}
     for target in plan.spec.targets:
@@ -167,26 +169,31 @@ def _targets(plan: CasesPlan, kernels: Sequence[KernelText], name: str, kernel: 
         condition = f"if cutlass.const_expr({name} {one_of}):"
         when = "else:" if i + 1 == len(groups) else condition if i == 0 else f"el{condition}"
         choices = [
-            _choice(plan, kernels[n], j == 0, n == numbers[-1], bool(name), kernel) for j, n in enumerate(numbers)
+            _choice(plan, kernels[n], j == 0, n == numbers[-1], bool(name), by_cost) for j, n in enumerate(numbers)
         ]
         found.append(TargetText(when if name else "", choices))
     return found
 
 
-def _choice(plan: CasesPlan, kernel: KernelText, first: bool, last: bool, by_target: bool, chosen: str) -> ChoiceText:
+def _choice(
+    plan: CasesPlan, kernel: KernelText, first: bool, last: bool, by_target: bool, by_cost: tuple[str, str]
+) -> ChoiceText:
     number, conditions = kernel.number + 1, plan.conditions[kernel.number]
     terms, name = _terms(plan, conditions), kernel.holds
+    within = ""
     if conditions.by_cost:
-        terms = [f"{chosen} == {plan.by_cost.index(kernel.number)}"]
+        (chosen, compiled), place = by_cost, plan.by_cost.index(kernel.number)
+        terms, within = [f"{chosen} == {place}"], f"if cutlass.const_expr({place} in {compiled}):"
     setup = []
     if len(terms) > 1 and not last:
         setup = [f"{name} = {terms[0]}", *(f"{name} = {name} & {_inner(term)}" for term in terms[1:])]
     holds = name if setup else terms[0] if terms else ""
     when = ("" if first else "else:") if last else f"{'if' if first else 'elif'} {holds}:"
     width = WIDTH - 4 * by_target  # the cases of one target of several are indented together
-    launched = call(f"{kernel.launch}(", _arguments(plan, kernel), ")", 8 if when else 4, width)
+    indent = 4 + 4 * bool(when) + 4 * bool(within)
+    launched = call(f"{kernel.launch}(", _arguments(plan, kernel), ")", indent, width)
     path = f"schedule.{kernel.number}" + ".for" * (not conditions.always)
-    return ChoiceText(number, str(conditions), setup, when, launched, path)
+    return ChoiceText(number, str(conditions), setup, when, within, launched, path)
 
 
 def _inner(term: str) -> str:

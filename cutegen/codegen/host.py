@@ -81,6 +81,7 @@ def host_context(plan: Plan, parts: KernelParts, *, compiles: bool = True) -> di
             *(["cutlass.Int32(0)"] if parts.chooser else []),
             "stream",
             *([parts.chosen_by_target[1]] if parts.chosen_by_target else []),
+            *(["kernels"] if parts.chooser else []),
         ],
         "workspaces": parts.workspaces,
         "workspaces_template": f"{family_of(spec).name}/{parts.workspaces.template}" if parts.workspaces else "",

@@ -13,7 +13,7 @@ from typing import Any
 from unittest import mock
 
 from cutegen.codegen.host import can_be_made
-from cutegen.contract import cheapest_of, chooses, compiled_arguments, has_workspaces
+from cutegen.contract import cheapest_of, chooses, compiled_arguments, has_workspaces, key_of
 from cutegen.hostchecks.judging import Check, Host, unnamed
 from cutegen.language.model import Scalar
 from cutegen.verification.compare import bits_of
@@ -76,7 +76,7 @@ def _targets(host: Host) -> str:
     module = load_module(Path(str(host.module.__file__)))
     chosen: list[str] = []
 
-    def compiled(arch: str) -> Callable[..., None]:
+    def compiled(arch: str, **kernels: object) -> Callable[..., None]:
         chosen.append(arch)
         return lambda *arguments: None
 
@@ -88,7 +88,7 @@ def _targets(host: Host) -> str:
             mock.patch.object(module, "compile_for", compiled),
         ):
             functions = type(module._compiled)()
-            first, second = functions[1], functions[1]
+            first, second = functions[key_of(module, 1)], functions[key_of(module, 1)]
         if first is not second or len(chosen) > before + 1:
             raise RuntimeError("it compiles again for each call")
         return chosen[-1]
@@ -100,7 +100,7 @@ def _targets(host: Host) -> str:
             mock.patch.object(module, "compile_for", compiled),
         ):
             functions = type(module._compiled)()
-            own = [functions[gpu] for gpu in (0, 1, 0, 1)]
+            own = [functions[key_of(module, gpu)] for gpu in (0, 1, 0, 1)]
         return "calls one GPU's function on another" if own[0] is own[1] or own[2:] != own[:2] else ""
 
     try:

@@ -37,8 +37,8 @@ def host_times(
     arguments = make_arguments(plan.spec, case.sizes, 1, device)
     call = _with_names(getattr(module, plan.spec.kernel), *arguments.call(0))
     call()  # compiles
-    compiled = compiled_function(module, arguments.sets[0][0].device.index)
     with_workspaces = compiled_arguments(module, arguments.compiled(0))
+    compiled = compiled_function(module, arguments.sets[0][0].device.index, with_workspaces)
     generator = torch.Generator(device).manual_seed(0)
     a, b, c = (torch.randn(_SMALL, device=device, generator=generator) for _ in range(3))
     calls: dict[str, Callable[[], object]] = {

@@ -7,7 +7,9 @@ import functools
 import random
 from collections.abc import Callable
 from itertools import product
+from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -17,6 +19,7 @@ from cutegen.analysis.proof import prove
 from cutegen.cases.calls import Call, calls, of_group, taken
 from cutegen.cases.plan import CasesPlan
 from cutegen.codegen import generate
+from cutegen.compiling.loading import load
 from cutegen.language.cases import Conditions, SizeIs
 from cutegen.language.writer import write_spec
 from cutegen.verification.cases import derive_cases
@@ -179,3 +182,23 @@ def test_the_proof_has_the_estimates_of_sizes_that_are_asked_for() -> None:
     (choice,) = prove(plan, [sizes]).choices
     assert [case for case, _ in choice.estimates] == [case.case for case in plan.cases]
     assert choice.taken == plan.taken(sizes).case
+
+
+def test_a_call_compiles_the_kernel_that_it_takes_and_no_other(tmp_path: Path) -> None:
+    import cutlass.cute as cute
+
+    _, printed = planned(TEXT)
+    (tmp_path / "product.py").write_text(printed)
+    module = load(tmp_path / "product.py", "product_of_three")
+    for kernels in ((1,), module.ALL):
+        compiled = module.compile_for("sm_90a", options=(cute.KeepPTX(),), kernels=kernels)
+        assert compiled.artifacts.PTX.count(".visible .entry") == len(kernels)
+    asked: list[tuple[int, ...]] = []
+    with (
+        mock.patch("torch.cuda.get_device_capability", lambda device: (9, 0)),
+        mock.patch.object(module, "compile_for", lambda target, kernels: asked.append(kernels) or (lambda *_: None)),
+    ):
+        functions = type(module._compiled)()
+        assert functions[0, 2] is functions[0, 2]
+        assert functions[1, 2] is not functions[0, 2]
+    assert asked == [(2,), (2,)]
