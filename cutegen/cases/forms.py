@@ -50,6 +50,10 @@ class Form:
         instance = self.instances[number]
         return {CASE: instance} | {name: f"{instance}.{name}" for name in self.names}
 
+    def values(self, number: int) -> dict[str, str]:
+        """What the fields of a case are."""
+        return {field.name: field.value for field in self.fields[number]}
+
     @property
     def class_text(self) -> str:
         """The class of the parameter, with the marks of regions."""

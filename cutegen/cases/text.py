@@ -68,8 +68,10 @@ def kernel_parts(plan: CasesPlan) -> KernelParts:
     target = variables.free("target") if by_target else ""
     kernel_number = variables.free("kernel") if plan.by_cost else ""
     contained = variables.free("kernels") if plan.by_cost else ""
+    # An exported kernel has the limits and no class of cases: what these differ in stands there as numbers
+    numbers = [{**own, **(forms[i].values(i) if i in forms else {})} for i, own in enumerate(outer)]
     limits = [
-        limit for kernel, own in zip(kernels, outer, strict=True) for limit in _limits(plan, kernels, kernel, own)
+        limit for kernel, own in zip(kernels, numbers, strict=True) for limit in _limits(plan, kernels, kernel, own)
     ]
     padded: dict[str, Padding] = {}  # a call copies what one of its cases may need a copy of
     for kernel in kernels:

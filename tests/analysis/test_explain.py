@@ -238,7 +238,8 @@ def test_json_has_the_whole_proof(path: Path) -> None:
     assert data["ok"] is True and data["verb"] == "explain"
     for told, module in zip(data["kernels"], modules_of(path), strict=True):
         proof = told["proof"]
-        assert set(proof) == {"holds", "claims", "accesses", "shared_memory", "workspaces", "occupancy", "roofline"}
+        kinds = {"holds", "claims", "accesses", "shared_memory", "workspaces", "occupancy", "roofline", "choices"}
+        assert set(proof) == kinds
         sizes = [module.spec.static] if proof["roofline"] else []
         assert proof == json.loads(json.dumps(as_json(prove(module.plan, sizes))))
         assert proof["holds"] is all(claim["holds"] for claim in proof["claims"]) is True

@@ -161,6 +161,12 @@ OF_CASES: Spec = ELEMENTWISE | {
     ],
     "targets": ["sm_80", "sm_90a"],
 }
+BY_COST: Spec = HOPPER | {
+    "schedule": [
+        {"for": {"cost": "least"}, "mma": {"atom": "wgmma"}, "tiler": {"N": 128}},
+        {"for": {"cost": "least"}, "mma": {"atom": "wgmma"}},
+    ]
+}
 PROBE: Spec = {
     "cutegen": 1,
     "kernel": "work",
@@ -477,6 +483,7 @@ PERTURBED: dict[str, list[tuple[Spec, str, Any, str]]] = {
         (OF_CASES, "schedule.0.for.target", "sm_100a", REFUSED),
     ],
     "case.for.align": [(OF_CASES, "schedule.0.for.align", 64, TEXT), (OF_CASES, "schedule.0.for.align", 3, REFUSED)],
+    "case.for.cost": [(OF_CASES, "schedule.0.for.cost", "least", REFUSED)],
     "probe_schedule.tv_layout": [(PROBE, "schedule.tv_layout", "((2,2),(3,2)):((2,12),(4,1))", TEXT)],
     "probe_schedule.tiler": [(PROBE, "schedule.tiler", {"M": 12, "N": 2}, TEXT)],
 }
