@@ -36,7 +36,7 @@ RECEIPTS = ROOT / "generated" / "receipts" / "nvidia-h200"
 KERNELS = (
     "softmax_bwd", "rms_norm", "rms_norm_bwd", "layer_norm", "layer_norm_bwd", "cross_entropy",
     "cross_entropy_vocabulary", "kl_div", "jsd", "swiglu", "geglu", "gemm_f32_fma_ragged", "hgemm_bf16",
-    "linear_residual_bf16", "linear_gelu_bf16", "gemm_f8",
+    "linear_residual_bf16", "gemm_f8",
 )  # fmt: skip
 EAGER = "torch eager"  # ten times slower, which would press all else together
 PAGE = "sgemm_mmajor"
