@@ -26,6 +26,7 @@ def chooser(plan: CasesPlan, parameter: str, contained: str) -> Chooser:
     assert moved is not None
     modes = [mode for mode in (first.batch, first.m, first.n, first.k) if mode is not None]
     names = {mode: f"size_{mode}" if mode in _LOCALS else mode for mode in spec.modes}
+    in_header = {mode: f"size_{mode}" for mode in spec.modes}  # a mode may be called like a keyword of C++
     rows = [python_tuple(cost.numbers) for cost in plan.costs]
     return Chooser(
         path="schedule",
@@ -41,6 +42,12 @@ def chooser(plan: CasesPlan, parameter: str, contained: str) -> Chooser:
             "cost_n": names[first.n],
             "cost_k": names[first.k],
             "cost_batch": names[first.batch] if first.batch else "",
+            "header_names": [in_header[mode] for mode in modes],
+            "header_m": in_header[first.m],
+            "header_n": in_header[first.n],
+            "header_k": in_header[first.k],
+            "header_batch": in_header[first.batch] if first.batch else "",
+            "header_bytes": _bytes(moved, in_header),
             "moved": moved,
             "moved_bytes": _bytes(moved, names),
         },

@@ -111,8 +111,14 @@ def check_costs(spec: Spec, report: Report) -> None:
         where = ("schedule", number, "for", "cost")
         if not family.estimated:
             estimated = ", ".join(atom for other in families() if other.estimated for atom in other.atoms)
-            notes, help = (f"there are estimates of kernels with the mma atom {estimated}",), "write a bound on a size"
+            notes = (f"there are estimates of kernels with the mma atom {estimated}",)
+            help = f"write `mma: {{atom: {estimated}}}`, or a condition on sizes instead of the cost"
             report.say("CG301", "the case's kernel has no estimate of its time", *where, notes=notes, help=help)
+        elif family.only_targets and (others := set(of_case(spec, number).targets) - set(family.only_targets)):
+            told, only = ", ".join(sorted(others)), ", ".join(family.only_targets)
+            message = f"the case is for {told} as well, and its kernel for {only} alone"
+            help = f"write `target: {family.only_targets[0]}` beside the cost, and a case for the rest"
+            report.say("CG301", message, *where, help=help)
         elif one.on_calls:
             help = "write a case of its own for these sizes before all that their cost tells apart"
             report.say("CG301", "a case by its cost is for calls of all sizes and alignments", *where, help=help)

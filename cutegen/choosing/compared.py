@@ -24,8 +24,15 @@ def compared_cases(spec: KernelSpec[Cases], ones: Sequence[KernelSpec], report: 
     if len(numbers) != 1 or not _says_nothing(ones[numbers[0]].schedule):
         return spec
     (number,) = numbers
-    found = schedules_of(ones[number])[: MAX_CASES + 1 - len(ones)]
+    found = schedules_of(ones[number])
     if len(found) < 2:
+        return spec
+    if len(found) + len(ones) - 1 > MAX_CASES:
+        message = (
+            f"the case stands for {len(found)} schedules, and with the others there would be more than {MAX_CASES}"
+        )
+        help = f"write at most {MAX_CASES - len(found)} other cases, or the schedules that are to be compared"
+        report.say("CG301", message, "schedule", number, "for", "cost", help=help)
         return spec
     cases, conditions = list(spec.schedule.cases), spec.schedule.cases[number].conditions
     cases[number : number + 1] = [Case(conditions, schedule) for schedule in found]

@@ -19,6 +19,7 @@ from cutegen.analysis.proof import prove
 from cutegen.cases.calls import Call, calls, of_group, taken
 from cutegen.cases.plan import CasesPlan
 from cutegen.codegen import generate
+from cutegen.codegen.cplusplus import header_text
 from cutegen.compiling.loading import load
 from cutegen.language.cases import Conditions, SizeIs
 from cutegen.language.writer import write_spec
@@ -202,3 +203,27 @@ def test_a_call_compiles_the_kernel_that_it_takes_and_no_other(tmp_path: Path) -
         assert functions[0, 2] is functions[0, 2]
         assert functions[1, 2] is not functions[0, 2]
     assert asked == [(2,), (2,)]
+
+
+def test_a_case_that_stands_for_more_than_there_is_room_for_says_so() -> None:
+    few = "".join(f"  - {{for: {{M: {m}}}, tiler: {{M: 8}}, mma: {{atom: wgmma, rows: N}}}}\n" for m in range(2, 8))
+    text = TEXT[: TEXT.index("schedule:")] + f"schedule:\n{few}  - {{for: {{cost: least}}, mma: {{atom: wgmma}}}}\n"
+    (said,) = (d for d in cutegen.check(text, "products.yaml") if d.code == "CG301")
+    assert "13 schedules" in said.message and said.help == (
+        "write at most 3 other cases, or the schedules that are to be compared"
+    )
+
+
+def test_a_case_by_its_cost_is_for_the_targets_of_its_kernel() -> None:
+    text = TEXT[: TEXT.index("schedule:")] + "schedule:\n  - {for: {cost: least}, mma: {atom: wgmma}}\n"
+    (said,) = (d for d in cutegen.check(f"{text}targets: [sm_80, sm_90a]\n", "products.yaml") if d.code == "CG301")
+    assert "sm_80" in said.message and "target: sm_90a" in (said.help or "")
+
+
+def test_the_header_compiles_where_modes_are_called_like_keywords_of_c() -> None:
+    text = BATCHED.replace("rows", "double")
+    (module,) = generate(text, "products.yaml").modules
+    header = header_text(module, "specs/products.yaml")
+    assert (
+        "inline int64_t products_kernel(int64_t size_L, int64_t size_double, int64_t size_N, int64_t size_K)" in header
+    )
