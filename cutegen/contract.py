@@ -104,19 +104,14 @@ def compiled_arguments(module: ModuleType, arguments: Sequence[Any]) -> Sequence
     """What the compiled function takes where the public one takes these arguments."""
     if copies(module):
         count = len(module.TENSORS)
-        return *module._fitted(dict(zip(module.TENSORS, arguments, strict=False))), *arguments[count:]
-    with_workspaces = getattr(module, "_arguments", None)
-    return arguments if with_workspaces is None else tuple(with_workspaces(*arguments))
+        arguments = *module._fitted(dict(zip(module.TENSORS, arguments, strict=False))), *arguments[count:]
+    prepared = getattr(module, "_arguments", None)
+    return arguments if prepared is None else tuple(prepared(*arguments))
 
 
 def copies(module: ModuleType) -> bool:
     """Whether calls copy arguments that do not stand as the kernel takes them."""
     return hasattr(module, "PADDED")
-
-
-def has_workspaces(module: ModuleType) -> bool:
-    """Whether the compiled function takes memory that the public one makes for each call."""
-    return hasattr(module, "_arguments") and not chooses(module)
 
 
 def chooses(module: ModuleType) -> bool:

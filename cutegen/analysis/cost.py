@@ -8,7 +8,7 @@ sum of the first two, and once more the largest of the three.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -79,8 +79,7 @@ class Moved:
         return self.crossing if sizes[self.k] % self.line else 1.0
 
 
-def cheapest(costs: tuple[Cost, ...], moved: Moved, sizes: Mapping[str, int]) -> int:
-    """The place of the kernel with the least estimate, the first of several with the same one."""
+def estimates(costs: Sequence[Cost], moved: Moved, sizes: Mapping[str, int]) -> list[float]:
+    """What a call of these sizes is estimated to take by each kernel, in microseconds."""
     memory, crossing = moved.memory(sizes), moved.crossed(sizes)
-    estimates = [cost.of(sizes, memory, crossing) for cost in costs]
-    return estimates.index(min(estimates))
+    return [cost.of(sizes, memory, crossing) for cost in costs]

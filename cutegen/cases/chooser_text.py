@@ -3,55 +3,69 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from itertools import groupby
 
-from cutegen.analysis.cost import Moved
+from cutegen.analysis.cost import Cost, Moved
 from cutegen.cases.plan import CasesPlan
 from cutegen.codegen.formatting import python_tuple
 from cutegen.codegen.parts import Chooser
 from cutegen.language.model import KernelSpec
 
 _LOCALS = (
-    *("busy", "clusters", "columns", "costs", "crossing", "depth", "estimate", "estimates", "least", "load", "loads"),
-    *("max", "memory", "min", "number", "rows", "start", "step", "steps", "taken", "tile", "tiles"),
+    *("busy", "clusters", "columns", "crossing", "depth", "estimates", "load", "loads", "max", "memory", "min"),
+    *("rows", "start", "step", "steps", "tile", "tiles"),
 )
-"""Names that the function has of its own, in Python or C++, besides the sizes of modes."""
+"""Names that the function has of its own in Python, besides the sizes of modes."""
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """What a text calls the sizes of modes: those of the product, `batch` empty without one, and all in their order;
+    `bytes` is an expression of what all tensors have.
+    """
+
+    m: str
+    n: str
+    k: str
+    batch: str
+    all: tuple[str, ...]
+    bytes: str
 
 
 def chooser(plan: CasesPlan, parameter: str, contained: str) -> Chooser:
     """The choice among the cases that their cost tells apart; `parameter` is the number of one, of `launch`, and
     `contained` are the numbers of those that it is compiled with.
     """
-    spec, moved, first = plan.spec, plan.moved, plan.costs[0]
+    spec, moved, rows = plan.spec, plan.moved, [python_tuple(cost.numbers) for cost in plan.costs]
     assert moved is not None
-    modes = [mode for mode in (first.batch, first.m, first.n, first.k) if mode is not None]
-    names = {mode: f"size_{mode}" if mode in _LOCALS else mode for mode in spec.modes}
-    in_header = {mode: f"size_{mode}" for mode in spec.modes}  # a mode may be called like a keyword of C++
-    rows = [python_tuple(cost.numbers) for cost in plan.costs]
     return Chooser(
         path="schedule",
         parameter=parameter,
-        contained=f"{contained}: cutlass.Constexpr[tuple]",
-        sizes=tuple(_place(spec, mode) for mode in modes),
+        contained=contained,
+        sizes=tuple(_place(spec, mode) for mode in _modes(plan.costs[0])),
         template="chooser.j2",
         header="chooser.h.j2",
         context={
-            "cost_names": [names[mode] for mode in modes],
             "costs": [(number + 1, row) for number, row in zip(plan.by_cost, rows, strict=True)],
-            "cost_m": names[first.m],
-            "cost_n": names[first.n],
-            "cost_k": names[first.k],
-            "cost_batch": names[first.batch] if first.batch else "",
-            "header_names": [in_header[mode] for mode in modes],
-            "header_m": in_header[first.m],
-            "header_n": in_header[first.n],
-            "header_k": in_header[first.k],
-            "header_batch": in_header[first.batch] if first.batch else "",
-            "header_bytes": _bytes(moved, in_header),
             "moved": moved,
-            "moved_bytes": _bytes(moved, names),
+            "of_python": _sizes(plan, {mode: f"size_{mode}" if mode in _LOCALS else mode for mode in spec.modes}),
+            "of_header": _sizes(plan, {mode: f"size_{mode}" for mode in spec.modes}),  # C++ has more keywords
         },
     )
+
+
+def _modes(cost: Cost) -> list[str]:
+    """The modes whose sizes the estimate depends on: that of the batch first, if there is one."""
+    return [mode for mode in (cost.batch, cost.m, cost.n, cost.k) if mode is not None]
+
+
+def _sizes(plan: CasesPlan, names: Mapping[str, str]) -> Sizes:
+    cost, moved = plan.costs[0], plan.moved
+    assert moved is not None
+    batch = names[cost.batch] if cost.batch else ""
+    every = tuple(names[mode] for mode in _modes(cost))
+    return Sizes(names[cost.m], names[cost.n], names[cost.k], batch, every, _bytes(moved, names))
 
 
 def _place(spec: KernelSpec, mode: str) -> tuple[str, int]:

@@ -45,11 +45,6 @@ class Form:
         """What functions have for the fields."""
         return {name: f"{CASE}.{name}" for name in self.names}
 
-    def outside(self, number: int) -> dict[str, str]:
-        """What stands outside of these functions for the parameter of a case, and for its fields."""
-        instance = self.instances[number]
-        return {CASE: instance} | {name: f"{instance}.{name}" for name in self.names}
-
     def values(self, number: int) -> dict[str, str]:
         """What the fields of a case are."""
         return {field.name: field.value for field in self.fields[number]}
@@ -98,7 +93,8 @@ def forms_of(plan: CasesPlan, variables: Variables) -> dict[int, Form]:
     for kernels in several:
         numbers = [kernel.number for kernel in kernels]
         form = _form(kernels, variables, f"Case{'' if len(several) == 1 else numbers[0] + 1}")
-        found |= dict.fromkeys(numbers, form)
+        if form.names:  # else they share functions without a parameter
+            found |= dict.fromkeys(numbers, form)
     return found
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from cutegen.analysis.cost import Cost, Moved, cheapest
+from cutegen.analysis.cost import Cost, Moved, estimates
 from cutegen.language.cases import Conditions
 from cutegen.planning.plan import Plan
 
@@ -36,12 +36,14 @@ class CasesPlan(Plan):
         number = next((i for i, one in enumerate(self.conditions) if one.takes_sizes(sizes)), 0)
         if self.moved is None or not self.conditions[number].by_cost:
             return ()
-        memory, crossing = self.moved.memory(sizes), self.moved.crossed(sizes)
-        found = zip(self.by_cost, self.costs, strict=True)
-        return tuple((self.cases[i].case, cost.of(sizes, memory, crossing)) for i, cost in found)
+        found = estimates(self.costs, self.moved, sizes)
+        return tuple((self.cases[i].case, us) for i, us in zip(self.by_cost, found, strict=True))
 
     def chosen_for(self, sizes: Mapping[str, int]) -> int | None:
-        return None if self.moved is None else cheapest(self.costs, self.moved, sizes)
+        if self.moved is None:
+            return None
+        found = estimates(self.costs, self.moved, sizes)
+        return found.index(min(found))
 
     @property
     def by_cost(self) -> list[int]:

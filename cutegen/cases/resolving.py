@@ -103,7 +103,7 @@ def check_cases(spec: Spec, report: Report) -> None:
 
 
 def check_costs(spec: Spec, report: Report) -> None:
-    """Reports cases by their cost that have no estimate, or that have conditions on sizes or alignment besides."""
+    """Reports cases by their cost without an estimate, with targets of no kernel, or with other conditions besides."""
     for number, one in enumerate(case.conditions for case in spec.schedule.cases):
         if not one.by_cost:
             continue

@@ -61,15 +61,13 @@ def kernel_parts(plan: CasesPlan) -> KernelParts:
     for number, form in forms.items():
         if number == form.numbers[0]:
             kernels[number] = with_all_regions([kernels[one] for one in form.numbers])
-    outer = [own | (forms[i].outside(i) if i in forms else {}) for i, own in enumerate(names)]
     constants, functions = combined([kernel.device for kernel in kernels], names)
     _, of_host = combined([kernel.host for kernel in kernels], names)
     by_target = len({_of_target(plan, target) for target in plan.spec.targets}) > 1
     target = variables.free("target") if by_target else ""
-    kernel_number = variables.free("kernel") if plan.by_cost else ""
-    contained = variables.free("kernels") if plan.by_cost else ""
+    by_cost = (variables.free("kernel"), variables.free("kernels")) if plan.by_cost else ("", "")
     # An exported kernel has the limits and no class of cases: what these differ in stands there as numbers
-    numbers = [{**own, **(forms[i].values(i) if i in forms else {})} for i, own in enumerate(outer)]
+    numbers = [own | (forms[i].values(i) if i in forms else {}) for i, own in enumerate(names)]
     limits = [
         limit for kernel, own in zip(kernels, numbers, strict=True) for limit in _limits(plan, kernels, kernel, own)
     ]
@@ -84,12 +82,12 @@ def kernel_parts(plan: CasesPlan) -> KernelParts:
         constants=constants,
         context={
             "kernels": _with_functions(plan, kernels, forms, functions),
-            "targets_text": _targets(plan, kernels, target, (kernel_number, contained)),
+            "targets_text": _targets(plan, kernels, target, by_cost),
             "promised": any(_promises(plan.spec, kernel.plan.spec) for kernel in kernels),
             "stands": any(one.align > 1 for one in plan.conditions),
             "workspace_functions": [text for texts in of_host for text in texts],
         },
-        workspaces=_workspaces(kernels, outer),
+        workspaces=_workspaces(kernels, names),
         padded=padded,
         limits=tuple({(limit.tiles, limit.holds, limit.unless): limit for limit in limits}.values()),
         documentation=tuple((path, said) for said, path in {said: path for path, said in documentation}.items()),
@@ -97,7 +95,7 @@ def kernel_parts(plan: CasesPlan) -> KernelParts:
         nvgpu=tuple(
             sorted({name for kernel in kernels for name in kernel.parts.nvgpu}, key=lambda n: (n.islower(), n))
         ),
-        chooser=chooser(plan, kernel_number, contained) if plan.by_cost else None,
+        chooser=chooser(plan, *by_cost) if plan.by_cost else None,
         chosen_by_target=(f"{target}: cutlass.Constexpr[str]", "arch") if by_target else None,
     )
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @click.argument("spec", type=SpecPath(), metavar="SPEC|DIR")
 @click.option("--kernel", metavar="NAME", help="Only this one of the kernels.")
 @click.option(
-    "--sizes", multiple=True, metavar="M=..,N=..", help="Sizes of all modes, for a roofline; may be given repeatedly."
+    "--sizes", multiple=True, metavar="M=..,N=..", help="Sizes of all modes, for a roofline and estimates; repeatable."
 )
 @click.option("--no-proof", is_flag=True, help="Only the spec.")
 @with_format
@@ -29,7 +29,8 @@ def explain(spec: Path, kernel: str | None, sizes: tuple[str, ...], no_proof: bo
 
     Of a folder, that is each of its specs. The output is a spec that builds to the same modules: the proof is in its
     comments. It covers each element of a tile exactly once, bounds, widths of accesses, bank conflicts, sectors, shared
-    memory, occupancy and, for given sizes (or those that the spec fixes), the roofline. Exit 1 where a proof fails.
+    memory, occupancy and, for given sizes (or those that the spec fixes), the roofline and the estimates by which a
+    call chooses among kernels. Exit 1 where a proof fails.
 
     JSON: {verb, ok, exit_code, spec, diagnostics, kernels: [{kernel, spec, text, inferred: [{path, why}], proof}]};
     the outer spec is what was asked for.

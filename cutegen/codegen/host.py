@@ -70,7 +70,9 @@ def host_context(plan: Plan, parts: KernelParts, *, compiles: bool = True) -> di
         "told_prepared": " and ".join(
             [*["workspaces"] * bool(spaces), *["the number of a kernel"] * (parts.chooser is not None)]
         ),
-        "launch_arguments": [f"*_arguments({', '.join(arguments)})"] if spaces or parts.chooser else arguments,
+        "called": _called(parts, f"{spec.output.argument}.get_device()", arguments, 8),
+        "called_again": _called(parts, "fitted[0].get_device()", ["*fitted", "*arguments[len(TENSORS) :]"], 4),
+        "key": "key" if parts.chooser else "device",
         "chooser": parts.chooser,
         "chooser_template": f"{family_of(spec).name}/{parts.chooser.template}" if parts.chooser else "",
         "compile_arguments": [
@@ -90,6 +92,14 @@ def host_context(plan: Plan, parts: KernelParts, *, compiles: bool = True) -> di
         **_results(plan),
         **_inputs(spec),
     }
+
+
+def _called(parts: KernelParts, device: str, arguments: Sequence[str], indent: int) -> list[str]:
+    """The statements that call the compiled function of a device with arguments of the public one."""
+    prepared = f"_arguments({', '.join(arguments)})"
+    if parts.chooser:
+        return [f"arguments = {prepared}", f"_compiled[{device}, arguments[-1]](*arguments)"]
+    return [call(f"_compiled[{device}](", [f"*{prepared}"] if parts.workspaces else arguments, ")", indent)]
 
 
 def summary(spec: KernelSpec) -> str:

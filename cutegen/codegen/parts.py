@@ -88,7 +88,7 @@ class Chooser:
 
     path: str  # the key of the spec, dotted
     parameter: str  # of `launch`: the number of the kernel
-    contained: str  # another one, with its type: the numbers of those that it is compiled with
+    contained: str  # another one: the numbers of those that it is compiled with
     sizes: tuple[tuple[str, int], ...]
     template: str
     header: str

@@ -130,7 +130,7 @@ def _module(plan: Plan, parts: KernelParts) -> dict[str, Any]:
             *([f"{parts.chooser.parameter}: cutlass.Int32"] if parts.chooser else []),
             "stream: cuda.CUstream",
             *([parts.chosen_by_target[0]] if parts.chosen_by_target else []),
-            *([parts.chooser.contained] if parts.chooser else []),
+            *([f"{parts.chooser.contained}: cutlass.Constexpr[tuple]"] if parts.chooser else []),
             *parts.passed,
         ],
         "refuses": parts.refuses,

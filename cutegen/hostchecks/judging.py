@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import torch
 
     from cutegen.analysis.buffers import Scratch
+    from cutegen.codegen.parts import Workspace
     from cutegen.verification.tensors import Guarded
 
 
@@ -61,6 +62,13 @@ class Host:
         """The memory that a call makes besides its outputs, for whichever kernel."""
         plan = self.whole or self.plan
         return tuple(family_of(plan.spec).scratch(plan))
+
+    @property
+    def workspaces(self) -> tuple[Workspace, ...]:
+        """The memory that the compiled function takes besides, of which a call makes some."""
+        plan = self.whole or self.plan
+        found = family_of(plan.spec).kernel_parts(plan).workspaces
+        return found.each if found else ()
 
     @property
     def spec(self) -> KernelSpec:

@@ -21,6 +21,8 @@ from cutegen.cases.plan import CasesPlan
 from cutegen.codegen import generate
 from cutegen.codegen.cplusplus import header_text
 from cutegen.compiling.loading import load
+from cutegen.contract import chooses, compiled_arguments, copies
+from cutegen.families.gemm.wgmma.cost import cost_of
 from cutegen.language.cases import Conditions, SizeIs
 from cutegen.language.writer import write_spec
 from cutegen.verification.cases import derive_cases
@@ -51,6 +53,20 @@ schedule:
   - {for: {cost: least}, tiler: {M: 32, N: 64, K: 128}, mma: {atom: wgmma, rows: N}}
   - {for: {cost: least}, tiler: {M: 128, N: 256, K: 64}, mma: {atom: wgmma}}
   - {for: {cost: least}, tiler: {M: 128, N: 192, K: 64}, mma: {atom: wgmma}, warps: {roles: pingpong}}
+"""
+TWO = """\
+cutegen: 1
+kernel: products
+op: gemm
+tensors:
+  A: {shape: [M, K], dtype: bf16, align: 16}
+  B: {shape: [N, K], dtype: bf16, align: 16}
+  D: {shape: [N, K], dtype: bf16, align: 16}
+  C: {shape: [M, N], dtype: bf16, align: 16, role: out}
+compute: C = (A @ B.T) * (A @ D.T)
+schedule:
+  - {for: {cost: least}, tiler: {M: 32, N: 64, K: 128}, mma: {atom: wgmma, rows: N}}
+  - {for: {cost: least}, tiler: {M: 128, N: 128, K: 64}, mma: {atom: wgmma}}
 """
 
 
@@ -227,3 +243,29 @@ def test_the_header_compiles_where_modes_are_called_like_keywords_of_c() -> None
     assert (
         "inline int64_t products_kernel(int64_t size_L, int64_t size_double, int64_t size_N, int64_t size_K)" in header
     )
+
+
+def test_the_compiled_function_gets_copies_and_the_number_of_a_kernel(tmp_path: Path) -> None:
+    """A module may copy what is not aligned and choose its kernel: both are made of a call's arguments."""
+    import torch
+
+    plan, printed = planned(TEXT.replace(", align: 16", ""))
+    (tmp_path / "product.py").write_text(printed)
+    module = load(tmp_path / "product.py", "product_of_odd_rows")
+    assert copies(module) and chooses(module)
+    a, b, c = torch.zeros(8, 9), torch.zeros(16, 9), torch.zeros(8, 16)
+    with mock.patch.object(module, "_fitted", lambda tensors: [a, b, c]):
+        assert compiled_arguments(module, (a, b, c))[3:] == (plan.chosen_for({"M": 8, "N": 16, "K": 9}),)
+
+
+def test_two_products_load_each_operand_once() -> None:
+    """Of products side by side a step loads one A and both Bs."""
+    (one,), (two,) = ([cost_of(plan) for plan in (cases.cases[1],)] for cases in (planned(TEXT)[0], planned(TWO)[0]))
+    a, b = 128, 256  # rows and columns of a block's tile, of which two blocks share the second
+    assert two.load / one.load == pytest.approx((a + 2 * 128 / 2) / (a + b / 2), rel=0.01)
+
+
+def test_cases_with_one_schedule_share_their_functions_without_a_parameter() -> None:
+    case = "  - {for: {cost: least}, tiler: {M: 64}, mma: {atom: wgmma, rows: N}}\n"
+    _, printed = planned(TEXT[: TEXT.index("schedule:")] + "schedule:\n" + 2 * case)
+    assert "@dataclass" not in printed and printed.count("@cute.kernel") == 1

@@ -1,8 +1,8 @@
 """What a gemm whose warps have roles is estimated to take: the constants of its kind, for the sizes of its tile.
 
 The constants were fitted, by their logarithms, to the times of 206 schedules at 271 shapes of models, from 1 to 16384
-rows, of bf16 on two H100, with data that is not in the caches: estimates are off by 7 % in the mean square, and of
-thirteen kernels the one with the least estimate takes 1 % more than the fastest.
+rows, of bf16 on an H100, with data that is not in the caches. At these shapes estimates are off by 7 % (root mean
+square), and of thirteen kernels the one with the least estimate takes 1 % longer than the fastest.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def cost_of(plan: WarpspecializedPlan) -> Cost:
     tile = rows * columns * plan.products / UNIT
     product = kind.product * tile * (ALONE if plan.consumers == 1 else 1.0)
     end = kind.end * tile / plan.split + END_OF_PARTS * tile * (plan.split > 1)
-    loaded = sum(len(side.tensors) * side.extent / side.shared_by for side in plan.sides) * lines * LINE
+    loaded = sum(side.extent / side.shared_by for side in plan.sides) * lines * LINE
     return Cost(
         m=m,
         n=n,
