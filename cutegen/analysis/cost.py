@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
+from cutegen.planning.estimate import Estimate
+
 LINE = 128  # bytes of a line of the second-level cache
 
 
@@ -44,6 +46,10 @@ class Cost:
         return *counts, self.start, self.tile, self.step, self.load
 
     def of(self, sizes: Mapping[str, int], memory: float, crossing: float) -> float:
+        """The estimate for these sizes, in microseconds; arguments as those of `parts`."""
+        return self.parts(sizes, memory, crossing).us
+
+    def parts(self, sizes: Mapping[str, int], memory: float, crossing: float) -> Estimate:
         """The estimate for these sizes. `memory` is what the tensors take from memory, and `crossing` what loads take
         more where they go across the ends of lines.
         """
@@ -52,7 +58,7 @@ class Cost:
         steps = -(-sizes[self.k] // self.depth)
         busy = -(-tiles // self.clusters) * (steps * self.step + self.tile)
         loads = tiles * steps * self.load * crossing
-        return self.start + busy + loads + max(busy, loads, memory)
+        return Estimate(tiles, self.clusters, self.start, busy, loads, memory, crossing > 1)
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from cutegen.analysis.cost import Cost, Moved, estimates
 from cutegen.language.cases import Conditions
+from cutegen.planning.estimate import Estimate
 from cutegen.planning.plan import Plan
 
 
@@ -23,21 +24,29 @@ class CasesPlan(Plan):
     def kernels(self) -> tuple[Plan, ...]:
         return self.cases
 
-    def taken(self, sizes: Mapping[str, int]) -> Plan:
-        """The plan of the first case that those sizes let be taken, whatever else its conditions are; of those by their
-        cost, of the one with the least.
-        """
-        number = next((i for i, one in enumerate(self.conditions) if one.takes_sizes(sizes)), len(self.cases) - 1)
+    def taken(self, sizes: Mapping[str, int], target: str | None = None) -> Plan:
+        number = self._first(sizes, target, len(self.cases) - 1)
         if self.conditions[number].by_cost and (chosen := self.chosen_for(sizes)) is not None:
             number = self.by_cost[chosen]
         return self.cases[number]
 
+    def _first(self, sizes: Mapping[str, int], target: str | None, otherwise: int) -> int:
+        """The number of the first case for these sizes and the target, if one is given."""
+        fitting = (i for i, one in enumerate(self.conditions) if target is None or one.takes_target(target))
+        return next((i for i in fitting if self.conditions[i].takes_sizes(sizes)), otherwise)
+
     def estimates(self, sizes: Mapping[str, int]) -> tuple[tuple[str, float], ...]:
-        number = next((i for i, one in enumerate(self.conditions) if one.takes_sizes(sizes)), 0)
-        if self.moved is None or not self.conditions[number].by_cost:
+        if self.moved is None or not self.conditions[self._first(sizes, None, 0)].by_cost:
             return ()
         found = estimates(self.costs, self.moved, sizes)
         return tuple((self.cases[i].case, us) for i, us in zip(self.by_cost, found, strict=True))
+
+    def estimate(self, sizes: Mapping[str, int]) -> Estimate | None:
+        if self.moved is None or not self.estimates(sizes):
+            return None
+        chosen = self.chosen_for(sizes)
+        assert chosen is not None
+        return self.costs[chosen].parts(sizes, self.moved.memory(sizes), self.moved.crossed(sizes))
 
     def chosen_for(self, sizes: Mapping[str, int]) -> int | None:
         if self.moved is None:

@@ -15,8 +15,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from cutegen.measuring.model import L2
+    from cutegen.measuring.shape_files import Listed
     from cutegen.project.sources import Unit
     from cutegen.verbs.benching.bench import BenchReport
+    from cutegen.verbs.benching.sweep import Swept
 
 PICTURES = (".svg", ".png")
 
@@ -29,16 +31,19 @@ PICTURES = (".svg", ".png")
 @click.option(
     "--sizes", multiple=True, metavar="M=..,N=..", help="Sizes of all modes, instead of the spec's; may be repeated."
 )
-@click.option("--sweep", metavar="M=1024..16384[:STEP]", help="A curve over one mode, or over several: M=N=K=...")
+@click.option(
+    "--sweep", metavar="FILE|M=1024..16384[:STEP]",
+    help="Shapes of a file, a line each, and what they come to; or a curve over one mode, or over several: M=N=K=..."
+)  # fmt: skip
 @click.option("--l2", type=click.Choice(["cold", "warm"]), default="cold", show_default=True, help="What a call finds.")
-@click.option("--rounds", type=click.IntRange(5, 10000), default=30, show_default=True, help="Rounds to take times in.")
+@click.option("--rounds", type=click.IntRange(5, 10000), help="Rounds to take times in.  [30; 12 for a file of shapes]")
 @click.option(
     "--vs", multiple=True, metavar="MODULE:FUNCTION",
     help="A peer of yours, called as the kernel is; or FILE.py:FUNCTION."
 )  # fmt: skip
 @click.option(
     "-o", "--out", multiple=True, type=click.Path(path_type=Path), metavar="FILE",
-    help="Draw a roofline, or the sweep's curve, as FILE.svg or FILE.png.",
+    help="Draw a roofline, or the sweep, as FILE.svg or FILE.png.",
 )  # fmt: skip
 @click.option("--receipts", is_flag=True, help="Keep the figures in receipts beside the modules.")
 @with_format
@@ -50,7 +55,7 @@ def bench(
     sizes: tuple[str, ...],
     sweep: str | None,
     l2: L2,
-    rounds: int,
+    rounds: int | None,
     vs: tuple[str, ...],
     out: tuple[Path, ...],
     receipts: bool,
@@ -63,34 +68,48 @@ def bench(
     A figure that varies too much from round to round is not reported: exit 1, as for a wrong result, also of a --vs
     function. Exit 2 where nothing could be measured.
 
-    JSON: {verb, ok, exit_code, l2, rounds, spread_limit, machine, notes, problems, diagnostics, kernels, written}; of
-    a spec with errors {verb, ok, exit_code, diagnostics}.
+    A file of shapes has a line such as M=256, N=8192, K=8192 for each, or a head M,N,K and lines of sizes. A shape is
+    for each kernel with these modes; one that a kernel refuses is named, and the rest goes on.
+
+    JSON: {verb, ok, exit_code, l2, rounds, spread_limit, machine, notes, problems, diagnostics, kernels, sweeps,
+    written}; of a spec with errors {verb, ok, exit_code, diagnostics}.
     """
     from cutegen.console import make_progress, print_diagnostics
+    from cutegen.measuring.model import ROUNDS, SWEEP_ROUNDS
     from cutegen.verbs.benching.bench import BenchOptions, keep_receipts, run_bench
     from cutegen.verbs.benching.output import bench_json, print_bench
+    from cutegen.verbs.benching.sweep import swept
     from cutegen.verification import gpu_missing
 
     for path in out:
         if path.suffix not in PICTURES:
             raise click.UsageError(f"-o: `{path.name}` ends neither in {' nor in '.join(PICTURES)}")
-    options = BenchOptions(device, l2, rounds, tuple(map(_absolute, vs)))
+    if sweep is not None and sizes:
+        raise click.UsageError("--sweep has its sizes; it takes no --sizes")
     gathered = gather_specs(select_specs(specs, None), form)
     units = _chosen(gathered.units, kernels)
-    shapes = [_shapes(unit, sizes, sweep) for unit in units]
+    listed: list[Listed] = []
+    if sweep is None or _is_curve(sweep):
+        shapes = [_shapes(unit, sizes, sweep) for unit in units]
+    else:
+        units, listed = _listed(units, Path(sweep))
+        shapes = [one.shapes for one in listed]
+    default = SWEEP_ROUNDS if listed else ROUNDS
+    options = BenchOptions(device, l2, rounds or default, tuple(map(_absolute, vs)), apart=bool(listed))
     reason = gpu_missing()
     if reason is not None:
         raise Refusal(f"nothing was measured: {reason}", "run it where there is a CUDA GPU")
     report = run_bench(units, shapes, options, make_progress())
     if receipts:
         report = keep_receipts(report)
-    written = [*_draw(report, sweep, out), *report.receipts]
+    sweeps = [swept(benched, one, report.machine) for benched, one in zip(report.kernels, listed, strict=False)]
+    written = [*_draw(report, sweep, sweeps, out), *report.receipts]
     code = report.exit_code
     if form == "json":
-        print_json(bench_json(report, options, gathered.diagnostics, written), code)
+        print_json(bench_json(report, options, gathered.diagnostics, written, sweeps), code)
     else:
         print_diagnostics(gathered.diagnostics, gathered.texts)
-        print_bench(report, options)
+        print_bench(report, options, sweeps)
         for name in written:
             click.echo(f"wrote {name}")
     if code == BROKEN:
@@ -119,8 +138,6 @@ def _shapes(unit: Unit, sizes: tuple[str, ...], sweep: str | None) -> Sequence[M
     from cutegen.measuring.shapes import ShapeError, parse_sizes, parse_sweep, shapes_of, sweep_shapes
 
     spec = unit.module.spec
-    if sweep is not None and sizes:
-        raise click.UsageError("--sweep has its sizes; it takes no --sizes")
     option = "--sizes" if sizes else "--sweep"
     try:
         if sweep is not None:
@@ -128,6 +145,32 @@ def _shapes(unit: Unit, sizes: tuple[str, ...], sweep: str | None) -> Sequence[M
         return [parse_sizes(text, spec) for text in sizes] if sizes else shapes_of(spec)
     except ShapeError as error:
         raise Refusal(f"{option}: {error}", error.help) from None
+
+
+def _is_curve(sweep: str) -> bool:
+    """Whether `--sweep` names modes and sizes, and no file."""
+    return "=" in sweep and not Path(sweep).exists()
+
+
+def _listed(units: Sequence[Unit], path: Path) -> tuple[list[Unit], list[Listed]]:
+    """The kernels that shapes of a file are for, each with its shapes; tells what is left out. Raises Refusal."""
+    from cutegen.measuring.shape_files import list_shapes
+    from cutegen.measuring.shapes import ShapeError
+    from cutegen.project.paths import shown
+
+    where = shown(path)
+    try:
+        found = list_shapes(path, where, [unit.module.spec for unit in units])
+    except ShapeError as error:
+        raise Refusal(f"--sweep: {error}", error.help) from None
+    fitting = [(unit, one) for unit, one in zip(units, found, strict=True) if one is not None and one.shapes]
+    for line in dict.fromkeys(line for one in found if one is not None for line in one.repeated):
+        click.echo(f"note: {line}", err=True)
+    for unit, one in zip(units, found, strict=True):
+        if one is None or not one.shapes:
+            why = f"has the modes {', '.join(unit.module.spec.modes)}" if one is None else "refuses all its shapes"
+            click.echo(f"note: no shape of {where} is for {unit.kernel}, which {why}", err=True)
+    return [unit for unit, _ in fitting], [one for _, one in fitting]
 
 
 def _absolute(place: str) -> str:
@@ -142,14 +185,18 @@ def _absolute(place: str) -> str:
     return f"{Path(where).resolve()}:{name}"
 
 
-def _draw(report: BenchReport, sweep: str | None, out: Sequence[Path]) -> list[str]:
+def _draw(report: BenchReport, sweep: str | None, sweeps: Sequence[Swept], out: Sequence[Path]) -> list[str]:
     from cutegen.drawing.charts import render
     from cutegen.project.write import write_all
     from cutegen.verbs.benching.charts import curves, roofline
+    from cutegen.verbs.benching.ratio_chart import is_curve, ratios
 
     if not out or not any(benched.result.measured for benched in report.kernels):
         return []
-    chart = roofline(report) if sweep is None else curves(report)
+    if sweeps and not all(is_curve(one) for one in sweeps):
+        chart = ratios(report, sweeps)
+    else:
+        chart = roofline(report) if sweep is None else curves(report)
     for path in out:
         path.parent.mkdir(parents=True, exist_ok=True)
     write_all({path: render(chart, path.suffix) for path in out})

@@ -35,6 +35,8 @@ class Op(Protocol):
 class Family(Protocol):
     """A kernel skeleton."""
 
+    def refused(self, spec: KernelSpec, sizes: Mapping[str, int]) -> str | None: ...
+
     def accepted(self, spec: KernelSpec, sizes: dict[str, int]) -> dict[str, int] | None: ...
 
 

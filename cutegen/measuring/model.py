@@ -13,6 +13,7 @@ L2 = Literal["cold", "warm"]
 Kind = Literal["wrong", "spread", "crashed", "hung", "cannot run"]
 SPREAD_LIMIT = 0.05  # of a median: a figure whose rounds differ by more is not reported
 ROUNDS = 30
+SWEEP_ROUNDS = 12  # at each of many shapes
 
 
 @dataclass(frozen=True)

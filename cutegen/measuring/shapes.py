@@ -9,11 +9,15 @@ from cutegen.errors import CutegenError
 from cutegen.language.model import KernelSpec
 from cutegen.measuring.asked import family_of, op_of
 
-_LARGEST = 2**31 - 1
+LARGEST = 2**31 - 1
 
 
 class ShapeError(CutegenError, ValueError):
     """Says that what was asked for is no shape of this kernel."""
+
+
+class RefusedShape(ShapeError):
+    """Says that the sizes are those of the kernel's modes, and that its host refuses them."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +53,7 @@ def parse_sizes(text: str, spec: KernelSpec) -> dict[str, int]:
     sizes: dict[str, int] = {}
     for part in text.split(","):
         mode, equals, number = (x.strip() for x in part.partition("="))
-        size = _number(number)
+        size = whole_number(number)
         if not equals or size is None:
             raise ShapeError(
                 f"`{part[:40]}` is not a mode and a size, as in {spec.modes[0]}=4096",
@@ -64,25 +68,30 @@ def parse_sizes(text: str, spec: KernelSpec) -> dict[str, int]:
 def complete(sizes: Mapping[str, int], spec: KernelSpec) -> dict[str, int]:
     """The sizes with the fixed ones filled in.
 
-    Raises ShapeError for what the kernel refuses, or for a mode without a size.
+    Raises ShapeError for a mode without a size, and RefusedShape for what the kernel refuses.
     """
     for mode, size in sizes.items():
         if mode not in spec.modes:
             raise ShapeError(f"{spec.kernel} has no mode `{mode}`", f"its modes are {', '.join(spec.modes)}")
-        if not 0 < size <= _LARGEST:
-            raise ShapeError(f"{mode} cannot be {size}", f"sizes are 1 to {_LARGEST}")
+        if not 0 < size <= LARGEST:
+            raise ShapeError(f"{mode} cannot be {size}", f"sizes are 1 to {LARGEST}")
         fixed, step = spec.static.get(mode), spec.divisible.get(mode, 1)
         if fixed not in (None, size):
-            raise ShapeError(f"{mode} is {fixed} in {spec.kernel}", f"leave {mode} out")
+            raise RefusedShape(f"{mode} is {fixed} in {spec.kernel}", f"leave {mode} out")
         if size % step:
             near = max(step, size // step * step)
-            raise ShapeError(f"{mode} must be a multiple of {step}, not {size}", f"{near} would work")
+            raise RefusedShape(f"{mode} must be a multiple of {step}, not {size}", f"{near} would work")
     whole = {**spec.static, **sizes}
     missing = [mode for mode in spec.modes if mode not in whole]
     if missing:
         example = ",".join(f"{mode}=4096" for mode in missing)
         raise ShapeError(f"{', '.join(missing)} missing for {spec.kernel}", f"add {example}")
-    return {mode: whole[mode] for mode in spec.modes}
+    found = {mode: whole[mode] for mode in spec.modes}
+    if (why := family_of(spec).refused(spec, found)) is not None:
+        accepted = family_of(spec).accepted(spec, dict(found)) or found
+        changed = [f"{mode}={size}" for mode, size in accepted.items() if size != found[mode]]
+        raise RefusedShape(f"{spec.kernel} refuses it: {why}", f"{', '.join(changed)} would work" if changed else None)
+    return found
 
 
 def parse_sweep(text: str) -> Sweep:
@@ -95,7 +104,7 @@ def parse_sweep(text: str) -> Sweep:
     *modes, rest = (part.strip() for part in text.split("="))
     span, colon, step_text = rest.partition(":")
     first_text, dots, last_text = span.partition("..")
-    first, last, step = _number(first_text.strip()), _number(last_text.strip()), _number(step_text.strip())
+    first, last, step = (whole_number(part.strip()) for part in (first_text, last_text, step_text))
     if not modes or not all(modes) or not dots or first is None or last is None or (colon and step is None):
         raise ShapeError(f"`{text[:60]}` is no sweep", form)
     if len(set(modes)) != len(modes):
@@ -118,8 +127,9 @@ def _doubled(first: int, last: int) -> Iterator[int]:
         first *= 2
 
 
-def _number(text: str) -> int | None:
-    if not (text.isascii() and text.isdigit() and len(text) <= 10 and 0 < int(text) <= _LARGEST):
+def whole_number(text: str) -> int | None:
+    """A size from its decimal digits; None for any other text."""
+    if not (text.isascii() and text.isdigit() and len(text) <= 10 and 0 < int(text) <= LARGEST):
         return None
     return int(text)
 

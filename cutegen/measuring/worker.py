@@ -6,10 +6,12 @@ null, or `{"lost": WHY}` where the device answers no more. What libraries print 
 
 from __future__ import annotations
 
+import functools
 import gc
 import warnings
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -28,6 +30,19 @@ class Job:
     limits: Limits | None
 
 
+@dataclass(frozen=True)
+class _Loaded:
+    """A module as its file is, which several requests in turn may ask for: what it compiled is there for all of them.
+
+    `imported` gives the users' functions that ran beside it.
+    """
+
+    path: Path
+    text: bytes
+    module: ModuleType
+    imported: Callable[[str], Callable[..., Any]]
+
+
 class Lost(Exception):
     """Says that the device answers no more, so that nothing that this process has is of use."""
 
@@ -40,6 +55,7 @@ class Worker:
     machine: Machine | None = None
     device: str = "cuda:0"  # the only one that this process sees
     limits_failed: bool = False
+    loaded: _Loaded | None = None  # of the last request
 
     def start(self) -> None:
         """Imports torch and looks at the device."""
@@ -56,6 +72,7 @@ class Worker:
 
     def run(self, job: Job) -> None:
         """Runs a request, and tells what it finds. Raises Lost where the device does not answer afterwards."""
+        from cutegen.measuring.contenders import imported
         from cutegen.measuring.measure import Bench
         from cutegen.verification.executor import load_module
         from cutegen.verification.runner import describe
@@ -64,13 +81,17 @@ class Worker:
         request, kernel = job.request, job.request.plan.spec.kernel
         self._limits(job)
         machine = self.machine
-        bench = Bench(self.watch, self.device, machine.l2_bytes, machine.limits, gpu=machine.gpu)
         self.tell("running", kernel)
         try:
-            module = load_module(request.module)
+            text = request.module.read_bytes()
+            if self.loaded is None or (self.loaded.path, self.loaded.text) != (request.module, text):
+                self.loaded = None
+                self.loaded = _Loaded(request.module, text, load_module(request.module), functools.cache(imported))
         except Exception as error:
             self.fail(Failure("cannot run", kernel, None, f"the module does not load: {describe(error)}"))
             return
+        module = self.loaded.module
+        bench = Bench(self.watch, self.device, machine.l2_bytes, machine.limits, self.loaded.imported, machine.gpu)
         for shape in request.shapes:
             self.shape(request, module, dict(shape), bench)
         if request.host:

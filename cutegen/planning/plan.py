@@ -10,6 +10,7 @@ from cutegen.autograd import Gradient
 from cutegen.expressions.tree import Typed
 from cutegen.language.model import KernelSpec
 from cutegen.planning.asked import family_of
+from cutegen.planning.estimate import Estimate
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,6 +52,12 @@ class Plan:
         """
         return sizes
 
+    def taken(self, sizes: Mapping[str, int], target: str | None = None) -> Plan:
+        """The plan of the kernel that a call of these sizes has on a target, whatever else its case asks for; without a
+        target, of the first case that these sizes let be taken.
+        """
+        return self
+
     def chosen_for(self, sizes: Mapping[str, int]) -> int | None:
         """The number of the kernel with the least cost for a call of these sizes, of those of which it takes that."""
         return None
@@ -58,6 +65,10 @@ class Plan:
     def estimates(self, sizes: Mapping[str, int]) -> tuple[tuple[str, float], ...]:
         """The cases among which a call of these sizes chooses by their cost, each with its estimate in microseconds."""
         return ()
+
+    def estimate(self, sizes: Mapping[str, int]) -> Estimate | None:
+        """The estimate of a call of these sizes, where it takes a kernel because that has the least."""
+        return None
 
     def chosen_as(self, kernel: Plan) -> int | None:
         """The number of that one of the kernels among those of which a call takes the one with the least cost."""

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from cutegen.codegen.render import code_hash
 from cutegen.measuring.model import KernelResult, Machine
+from cutegen.measuring.shapes import shape_text
 from cutegen.project.paths import shown
 from cutegen.project.sources import Unit
 from cutegen.project.write import locked, write_all
@@ -16,6 +17,8 @@ from cutegen.receipts.beside_modules import FOLDER, NO_RECEIPT, is_ours
 from cutegen.receipts.receipt import Receipt, Verified, merge, same_state
 from cutegen.receipts.receipt_text import ReceiptError, parse, text
 from cutegen.verification import KernelReport
+
+_BROKEN = {"wrong": "was wrong", "crashed": "crashed", "hung": "hung"}
 
 
 @dataclass(frozen=True)
@@ -37,12 +40,18 @@ def record_measured(machine: Machine, results: Sequence[tuple[Unit, KernelResult
     A kernel that was wrong, crashed or hung at one shape gets no figures at all. Raises nothing for what cannot be
     recorded: figures that took minutes must still be shown.
     """
-    new = []
+    new, notices = [], []
     for unit, result in results:
-        broken = any(f.what == unit.kernel and f.kind in ("wrong", "crashed", "hung") for f in result.failures)
-        if result.measured and not broken:
+        broken = next(
+            (f for f in result.failures if f.what == unit.kernel and f.kind in ("wrong", "crashed", "hung")), None
+        )
+        if result.measured and broken is None:
             new.append((unit, Receipt.of(unit.source.name, machine, result)))
-    return _record(new)
+        elif broken is not None:
+            where = "" if broken.shape is None else f" at {shape_text(broken.shape)}"
+            notices.append(f"{unit.kernel}: nothing was recorded, since it {_BROKEN[broken.kind]}{where}")
+    recorded = _record(new)
+    return replace(recorded, notices=(*notices, *recorded.notices))
 
 
 def record_verified(machine: Machine, reports: Sequence[tuple[Unit, KernelReport]]) -> Recorded:

@@ -6,6 +6,7 @@ import ast
 import functools
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -113,6 +114,26 @@ def test_one_tile_more_than_run_at_a_time_is_another_round() -> None:
     whole, more = ({"M": 64, "N": 64 * tiles, "K": 640} for tiles in (132, 133))
     assert cost.of(whole, 0.0, 1.0) == 3 + 2 * (10 * 2 + 1)
     assert cost.of(more, 0.0, 1.0) == 3 + 2 * 2 * (10 * 2 + 1)
+
+
+def test_the_estimate_of_a_call_is_that_of_the_kernel_that_it_takes_and_as_long_as_its_parts() -> None:
+    plan, _ = planned(TEXT)
+    for m, n, k in product((8, 300, 4096), (1024, 5120), (64, 4096, 30000)):
+        sizes = {"M": m, "N": n, "K": k}
+        estimate = plan.estimate(sizes)
+        assert estimate is not None and estimate.us == min(us for _, us in plan.estimates(sizes))
+        assert sum(estimate.parts.values()) == pytest.approx(estimate.us)
+        assert estimate.crossing == (k % 64 > 0)
+    assert replace(plan, moved=None).estimate(sizes) is None and plan.cases[0].estimate(sizes) is None
+
+
+def test_a_target_decides_which_case_is_taken_where_it_is_known() -> None:
+    cases = Conditions(targets=("sm_90a",)), Conditions()
+    plan, _ = planned(TEXT)
+    of_two = replace(plan, conditions=cases, cases=plan.cases[:2], moved=None)
+    sizes = {"M": 8, "N": 8, "K": 8}
+    assert of_two.taken(sizes) is of_two.taken(sizes, "sm_90a") is of_two.cases[0]
+    assert of_two.taken(sizes, "sm_80") is of_two.cases[1]
 
 
 def test_each_kernel_is_verified_on_sizes_of_its_own_whatever_calls_would_choose() -> None:

@@ -114,6 +114,15 @@ def test_a_peer_that_breaks_the_device_is_blamed_and_not_the_kernel(
     assert {(failure["kind"], failure["what"]) for failure in events.of("failure")} == {("crashed", "torch.add")}
 
 
+def test_a_module_is_loaded_once_for_requests_in_turn_and_anew_when_it_changed(tmp_path: Path, events: Events) -> None:
+    counted = RIGHT + f"open({str(tmp_path / 'loads')!r}, 'a').write('x')\n"
+    here = worker(events)
+    for text in (counted, counted, counted + "# changed\n"):
+        here.run(job(tmp_path, text, host=False))
+    assert (tmp_path / "loads").read_text() == "xx"
+    assert len(events.of("measured")) == 6
+
+
 def test_a_module_that_does_not_load_is_named(tmp_path: Path, events: Events) -> None:
     worker(events).run(job(tmp_path, "raise RuntimeError('no')\n"))
     (failure,) = events.of("failure")

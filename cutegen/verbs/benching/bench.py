@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cutegen.codegen.render import code_hash
-from cutegen.console import Progress
-from cutegen.exits import BROKEN, FINDINGS, OK
+from cutegen.console import Progress, count
+from cutegen.exits import BROKEN, FINDINGS, INTERRUPTED, OK
 from cutegen.measuring import Failure, KernelResult, Machine, Request, Session
 from cutegen.measuring.model import L2, ROUNDS, time_text
 from cutegen.measuring.shapes import shape_text
@@ -17,18 +17,23 @@ from cutegen.project.paths import shown
 from cutegen.project.sources import Unit
 from cutegen.receipts.write import record_measured
 
+GIVEN_UP = 3  # shapes in a row
+_TOLD = 8  # shapes, each with its time, in a line of progress
+
 
 @dataclass(frozen=True)
 class BenchOptions:
     """How kernels are measured.
 
     `vs` are functions of the user's, as `Request` has them; `device` is a number among the GPUs that are visible.
+    `apart` lets a kernel that crashed or hung at one shape go on with the next one.
     """
 
     device: int = 0
     l2: L2 = "cold"
     rounds: int = ROUNDS
     vs: tuple[str, ...] = ()
+    apart: bool = False
 
 
 @dataclass(frozen=True)
@@ -52,6 +57,7 @@ class BenchReport:
     notes: tuple[str, ...] = ()
     receipts: tuple[str, ...] = ()  # those that were written
     problems: tuple[str, ...] = ()  # why others were not
+    interrupted: bool = False  # by Ctrl-C, among shapes that are measured apart
 
     @property
     def failures(self) -> list[tuple[Benched, Failure]]:
@@ -63,8 +69,10 @@ class BenchReport:
         """The exit code of a run.
 
         It is 1 where something that was measured is wrong, unsteady or broke down, or a receipt could not be kept; 2
-        where something could not run.
+        where something could not run; 130 after Ctrl-C.
         """
+        if self.interrupted:
+            return INTERRUPTED
         kinds = {failure.kind for _, failure in self.failures}
         if kinds - {"cannot run"} or self.problems:
             return FINDINGS
@@ -84,6 +92,7 @@ def run_bench(
     """
     notes: list[str] = []
     found: list[Benched] = []
+    interrupted = False
     progress.start(f"measuring on GPU {options.device}", len(units))
     try:
         with (
@@ -95,25 +104,62 @@ def run_bench(
                 path = Path(folder, str(number), unit.module.name)
                 path.parent.mkdir()
                 path.write_bytes(unit.module.text.encode())
-                result = opened.measure(
-                    Request(
-                        plan=unit.module.plan,
-                        module=path,
-                        code_hash=code_hash(unit.module.text),
-                        shapes=tuple(wanted),
-                        vs=options.vs,
-                        l2=options.l2,
-                        rounds=options.rounds,
-                    )
+                request = Request(
+                    plan=unit.module.plan,
+                    module=path,
+                    code_hash=code_hash(unit.module.text),
+                    shapes=tuple(wanted),
+                    vs=options.vs,
+                    l2=options.l2,
+                    rounds=options.rounds,
                 )
+                if options.apart:
+                    result, interrupted = _each(opened, request, progress)
+                else:
+                    result = opened.measure(request)
                 found.append(Benched(unit, result))
-                progress.step(_line(result))
-                if opened.machine is None:
+                progress.step(_line(result), unit.kernel)
+                if interrupted or opened.machine is None:
                     break
             machine = opened.machine
     finally:
         progress.stop()
-    return BenchReport(machine, tuple(found), tuple(notes))
+    if interrupted:
+        notes.append("interrupted: shapes are missing")
+    return BenchReport(machine, tuple(found), tuple(notes), interrupted=interrupted)
+
+
+def _each(session: Session, request: Request, progress: Progress) -> tuple[KernelResult, bool]:
+    """Measures a kernel at each of its shapes by a request of its own, until `GIVEN_UP` in a row crashed or hung, or
+    until Ctrl-C; says whether it was that.
+    """
+    kernel, shapes = request.plan.spec.kernel, request.shapes
+    found: list[KernelResult] = []
+    ended = 0  # in a row
+    interrupted = False
+    for number, shape in enumerate(shapes):
+        progress.part(kernel, "shapes", number, len(shapes))
+        try:
+            found.append(session.measure(replace(request, shapes=(shape,), host=request.host and number == 0)))
+        except KeyboardInterrupt:  # what was measured took minutes
+            interrupted = True
+            break
+        failures = found[-1].failures
+        ended = ended + 1 if any(failure.kind in ("crashed", "hung") for failure in failures) else 0
+        if session.machine is None or any(failure.what == kernel and failure.shape is None for failure in failures):
+            break  # what is wrong is not this shape's
+        if ended == GIVEN_UP and number + 1 < len(shapes):
+            why = f"{count(len(shapes) - number - 1, 'more shape')} not tried, since {ended} in a row crashed or hung"
+            found.append(KernelResult(kernel, request.code_hash, (), (Failure("cannot run", kernel, None, why),)))
+            break
+    result = KernelResult(
+        kernel,
+        request.code_hash,
+        tuple(measured for one in found for measured in one.measured),
+        tuple(failure for one in found for failure in one.failures),
+        found[0].host if found else {},
+    )
+    return result, interrupted
 
 
 def keep_receipts(report: BenchReport) -> BenchReport:
@@ -132,4 +178,6 @@ def keep_receipts(report: BenchReport) -> BenchReport:
 def _line(result: KernelResult) -> str:
     """A line about a kernel that was measured."""
     done = [f"{shape_text(m.shape)} in {time_text(m.timing.us)}" for m in result.measured]
+    if len(done) > _TOLD:
+        done = [count(len(done), "shape")]
     return f"{result.kernel}: {', '.join(done) or 'no figure'}" + (" (with failures)" if result.failures else "")

@@ -71,14 +71,14 @@ def roofline(report: BenchReport) -> ET.Element:
     limits = None if report.machine is None else report.machine.limits
     computing = [dot for dot in dots if dot.measured.operations]
     roofs = _roofs(computing, report)
-    peers = _peer_keys(name for dot in dots for name in dot.measured.peers)
+    peers = peer_keys(name for dot in dots for name in dot.measured.peers)
     left = MARGIN + 56
     names = max(text_width(dot.name, SMALL) for dot in dots) + 12
     figures = max(text_width(dot.figure, SMALL) for dot in dots) + 12
     second = MARGIN + (_WIDTH + 56 + 40 if computing else 0) + names
     width = second + _ROW_WIDTH + figures + MARGIN
     height = max(_HEIGHT if computing else 0, _ROW * len(dots) + 8) + 130
-    root = picture(_title("Roofline", report), _remarks(report), width, height)
+    root = picture(title("Roofline", report), remarks(report), width, height)
     end = draw_keys(root, [Key("the kernel", "circle", _OURS), *peers.values()], MARGIN, 62, width - 2 * MARGIN)
     top = end + 34
     if computing:
@@ -92,18 +92,18 @@ def roofline(report: BenchReport) -> ET.Element:
     return root
 
 
-def _title(what: str, report: BenchReport) -> str:
+def title(what: str, report: BenchReport) -> str:
     """The title of a picture."""
     return what if report.machine is None else f"{what} on {report.machine.gpu}"
 
 
-def _remarks(report: BenchReport) -> list[str]:
+def remarks(report: BenchReport) -> list[str]:
     """The lines below a title: the machine, and how its figures were taken."""
     lines = [] if report.machine is None else machine_lines(report.machine)
     return [*lines, "Medians; all contenders ran in turn on the same random data."]
 
 
-def _peer_keys(names: Iterable[str]) -> dict[str, Key]:
+def peer_keys(names: Iterable[str]) -> dict[str, Key]:
     """Gives each peer an outline in a shape and a hue of its own."""
     return {
         name: Key(name, SHAPES[1 + i % (len(SHAPES) - 1)], HUES[1 + i % (len(HUES) - 1)], hollow=True)
@@ -214,7 +214,7 @@ def curves(report: BenchReport) -> ET.Element:
     kernels = [benched for benched in report.kernels if benched.result.measured]
     width = MARGIN + 70 + 2 * _WIDTH * 0.7 + 2 * MARGIN
     block = _HEIGHT + 140
-    root = picture(_title("Sweep", report), _remarks(report), width, block * len(kernels) + 20)
+    root = picture(title("Sweep", report), remarks(report), width, block * len(kernels) + 20)
     for number, benched in enumerate(kernels):
         measured = sorted(benched.result.measured, key=lambda m: m.bytes)
         unit = op_of(benched.unit.module.spec).rate
@@ -232,7 +232,7 @@ def curves(report: BenchReport) -> ET.Element:
             [str(m.shape[swept[0]]) for m in measured],
         )
         y = linear(f"{benched.unit.kernel}, {unit}", max(r for series in [*rates.values(), limit] for _, r in series))
-        peers = _peer_keys(list(rates)[1:])
+        peers = peer_keys(list(rates)[1:])
         keys = [Key(benched.unit.kernel, "circle", _OURS), *peers.values()]
         keys += [Key("limit, measured", "circle", INK, dashed=True)] if limit else []
         base = 62 + block * number

@@ -14,15 +14,24 @@ from cutegen.measuring.model import SPREAD_LIMIT, time_text
 from cutegen.measuring.shapes import shape_text
 from cutegen.project.paths import shown
 from cutegen.verbs.benching.bench import Benched, BenchOptions, BenchReport
+from cutegen.verbs.benching.sweep import Swept, sweep_json
+from cutegen.verbs.benching.sweep_output import print_sweep
 
 
-def print_bench(report: BenchReport, options: BenchOptions) -> None:
-    """Prints the machine and tables of figures to stdout, and what has no figure to stderr."""
+def print_bench(report: BenchReport, options: BenchOptions, sweeps: Sequence[Swept] = ()) -> None:
+    """Prints the machine and tables of figures to stdout, those of `sweeps` where there are any, and what has no figure
+    to stderr.
+    """
     if report.machine is not None:
         for line in machine_lines(report.machine):
             print(line)
         print()
-    print_table(_COLUMNS, [_row(b, m) for b in report.kernels for m in b.result.measured])
+    for number, sweep in enumerate(sweeps):
+        if number:
+            print()
+        print_sweep(sweep, options.l2)
+    if not sweeps:
+        print_table(_COLUMNS, [_row(b, m) for b in report.kernels for m in b.result.measured])
     hosts = [_host_row(benched) for benched in report.kernels if benched.result.host]
     if hosts:
         print()
@@ -31,7 +40,9 @@ def print_bench(report: BenchReport, options: BenchOptions) -> None:
         print()
         print(
             f"medians of {options.rounds} rounds or more, all contenders in turn on the same random data; spread: 10th "
-            "to 90th percentile over the median; x: the peer's time over the kernel's"
+            "to 90th percentile over the median; "
+            + ("against a peer: its" if sweeps else "x: the peer's")
+            + " time over the kernel's"
         )
     for line in _absent(report):
         print(f"note: {line}", file=sys.stderr)
@@ -114,10 +125,14 @@ def failure_text(benched: Benched, failure: Failure) -> str:
 
 
 def bench_json(
-    report: BenchReport, options: BenchOptions, diagnostics: Sequence[Diagnostic], written: Sequence[str] = ()
+    report: BenchReport,
+    options: BenchOptions,
+    diagnostics: Sequence[Diagnostic],
+    written: Sequence[str] = (),
+    sweeps: Sequence[Swept] = (),
 ) -> dict[str, Any]:
-    """A report as JSON: `{verb, l2, rounds, spread_limit, machine, notes, problems, diagnostics, kernels, written}`,
-    where a kernel is `{kernel, spec, file, code_hash, measured, failures, host}`.
+    """A report as JSON: `{verb, l2, rounds, spread_limit, machine, notes, problems, diagnostics, kernels, sweeps,
+    written}`, where a kernel is `{kernel, spec, file, code_hash, measured, failures, host}`.
     """
     return {
         "verb": "bench",
@@ -129,6 +144,7 @@ def bench_json(
         "problems": list(report.problems),
         "diagnostics": [as_json(d) for d in diagnostics],
         "kernels": [_kernel_json(benched) for benched in report.kernels],
+        "sweeps": sweep_json(sweeps),
         "written": list(written),
     }
 

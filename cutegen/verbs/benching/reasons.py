@@ -1,0 +1,95 @@
+"""Why a call takes as long as it does, as far as a model of the kernel knows: one short phrase."""
+
+from __future__ import annotations
+
+from cutegen.analysis.roofline import roofline
+from cutegen.measuring import Machine, Measured
+from cutegen.measuring.machine import ARCHITECTURES
+from cutegen.measuring.model import time_text
+from cutegen.planning.estimate import Estimate
+from cutegen.planning.plan import Plan
+
+IDLE = 0.15  # of the time, without a tile: above it, that is the reason
+OFF = 0.15  # of the estimate: a time that is farther from it is said to be
+
+
+def kernel_of(plan: Plan, measured: Measured, machine: Machine | None) -> str:
+    """Which kernel of a module of several a call took: the number of its case, and its tile. Empty for a module of one
+    kernel.
+    """
+    kernels = plan.kernels
+    if len(kernels) < 2:
+        return ""
+    taken = plan.taken(measured.shape, _target(plan, machine))
+    number = next(number for number, kernel in enumerate(kernels, 1) if kernel is taken)
+    tile = " x ".join(str(taken.tile[mode]) for mode in plan.spec.modes if mode in taken.tile)
+    return f"{number}: {tile}" if tile else str(number)
+
+
+def reason(plan: Plan, measured: Measured, machine: Machine | None) -> str:
+    """What a call waits for: by the estimate of its kernel, or else by its blocks and the machine's limits."""
+    estimate = plan.estimate(measured.shape)
+    if estimate is not None:
+        return f"{_of_estimate(estimate)}; {_compared(estimate.us, measured.timing.us)}"
+    return "; ".join(_of_limits(plan, measured, machine)) or "no model"
+
+
+def _of_estimate(estimate: Estimate) -> str:
+    """The longest part of an estimate."""
+    parts = estimate.parts
+    if parts["idle"] >= IDLE * estimate.us:
+        if estimate.rounds == 1:
+            return f"{_tiles(estimate.tiles)} for {estimate.at_once} multiprocessors or clusters of them"
+        return f"{estimate.rounds} rounds of {_tiles(estimate.at_once)}, the last one {estimate.last:.0%} full"
+    longest = max(("start", "products", "loads", "memory"), key=lambda name: parts[name])
+    crossing = ", as K crosses the ends of lines" if estimate.crossing else ""
+    said = {
+        "start": "the start and the end of the kernel",
+        "products": f"products, {_rounds(estimate)}",
+        "loads": f"loads from the L2 cache{crossing}",
+        "memory": "memory",
+    }
+    return f"{said[longest]}, {parts[longest] / estimate.us:.0%} of the estimate"
+
+
+def _rounds(estimate: Estimate) -> str:
+    return f"{estimate.rounds} round{'s' * (estimate.rounds > 1)} of tiles"
+
+
+def _tiles(number: int) -> str:
+    return f"{number} tile{'s' * (number != 1)}"
+
+
+def _compared(estimated: float, us: float) -> str:
+    """An estimate beside the time that was measured."""
+    off = us / estimated - 1
+    said = f"estimated at {time_text(estimated)}"
+    return f"{said}, takes {abs(off):.0%} {'more' if off > 0 else 'less'}" if abs(off) > OFF else said
+
+
+def _of_limits(plan: Plan, measured: Measured, machine: Machine | None) -> list[str]:
+    """What blocks and limits say of a call."""
+    target, found, bound = _target(plan, machine), [], ""
+    if target is not None:
+        roof = roofline(plan, target, measured.shape)
+        bound = roof.bound
+        sms = roof.sms if machine is None else machine.sms
+        if roof.tiled is not None and roof.tiled.busy < 1 - IDLE:
+            waves = roof.tiled
+            found.append(
+                f"{waves.count} waves of {_tiles(waves.at_once)}, the last one {waves.last:.0%} full"
+                if waves.count > 1
+                else f"{_tiles(waves.tiles)} for {waves.at_once} multiprocessors or clusters of them"
+            )
+        elif roof.blocks < sms:
+            found.append(f"{roof.blocks} block{'s' * (roof.blocks != 1)} for {sms} multiprocessors")
+    if measured.of_limit is not None:
+        what = {"memory": "memory", "arithmetic": "arithmetic"}.get(bound, "memory or arithmetic")
+        found.append(f"{what}, {measured.of_limit:.0%} of what the GPU can do")
+    return found
+
+
+def _target(plan: Plan, machine: Machine | None) -> str | None:
+    """The target that the machine compiles a kernel for; None where it is none of the spec's."""
+    target = None if machine is None else ARCHITECTURES.get(machine.capability)
+    return target if target in plan.spec.targets else None
