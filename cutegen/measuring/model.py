@@ -115,6 +115,16 @@ class Measured:
         """
         return self.peers[peer].us / self.timing.us
 
+    @property
+    def best(self) -> str | None:
+        """The fastest peer; None where none has a figure."""
+        return min(self.peers, key=lambda peer: self.peers[peer].us, default=None)
+
+    @property
+    def against_best(self) -> float | None:
+        """How many times as fast as the fastest peer the kernel is; None where none has a figure."""
+        return None if self.best is None else self.against(self.best)
+
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Measured:
         peers = {name: Timing(**timing) for name, timing in data["peers"].items()}

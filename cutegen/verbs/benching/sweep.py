@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from statistics import geometric_mean
 from typing import Any
 
 from cutegen.measuring import Failure, Machine, Measured
 from cutegen.measuring.shape_files import Listed, Unfit
+from cutegen.measuring.totals import BEHIND, Totals
 from cutegen.verbs.benching.bench import Benched
 from cutegen.verbs.benching.reasons import kernel_of, reason
 
-BEHIND = 0.97  # times as fast as the best peer: a shape below it counts as slower
 WORST = 5
 
 
@@ -30,17 +29,6 @@ class Standing:
     kernel: str
     why: str
 
-    @property
-    def best(self) -> str | None:
-        """The fastest peer; None where none has a figure."""
-        peers = self.measured.peers
-        return min(peers, key=lambda peer: peers[peer].us, default=None)
-
-    @property
-    def against_best(self) -> float | None:
-        """The time of the fastest peer over the kernel's: above 1, the kernel is the fastest."""
-        return None if self.best is None else self.measured.against(self.best)
-
 
 @dataclass(frozen=True)
 class Swept:
@@ -53,29 +41,14 @@ class Swept:
     failures: tuple[Failure, ...]  # that left a shape without a figure, or are of no shape
 
     @property
+    def totals(self) -> Totals:
+        return Totals([standing.measured for standing in self.standings])
+
+    @property
     def compared(self) -> list[tuple[float, Standing]]:
-        """The shapes at which a peer has a figure, each with `against_best`, the worst first."""
-        found = [(s.against_best, s) for s in self.standings if s.against_best is not None]
+        """The shapes at which a peer has a figure, each with its `against_best`, the worst first."""
+        found = [(ratio, s) for s in self.standings if (ratio := s.measured.against_best) is not None]
         return sorted(found, key=lambda pair: pair[0])
-
-    @property
-    def mean(self) -> float | None:
-        """The geometric mean of `against_best`."""
-        return geometric_mean(ratio for ratio, _ in self.compared) if self.compared else None
-
-    @property
-    def against(self) -> dict[str, tuple[float, int]]:
-        """For each peer the geometric mean of its times over the kernel's, and at how many shapes it has a figure."""
-        ratios: dict[str, list[float]] = {}
-        for standing in self.standings:
-            for peer in standing.measured.peers:
-                ratios.setdefault(peer, []).append(standing.measured.against(peer))
-        return {peer: (geometric_mean(found), len(found)) for peer, found in ratios.items()}
-
-    @property
-    def behind(self) -> int:
-        """At how many shapes the kernel is less than `BEHIND` times as fast as the best peer."""
-        return sum(ratio < BEHIND for ratio, _ in self.compared)
 
     @property
     def worst(self) -> list[tuple[float, Standing]]:
@@ -107,16 +80,17 @@ def sweep_json(sweeps: Sequence[Swept]) -> list[dict[str, Any]]:
 
 
 def _as_json(one: Swept) -> dict[str, Any]:
+    totals = one.totals
     return {
         "kernel": one.benched.unit.kernel,
         "file": one.file,
         "measured": len(one.standings),
-        "compared": len(one.compared),
-        "geometric_mean": one.mean,
+        "compared": len(totals.compared),
+        "geometric_mean": totals.mean,
         "limit": BEHIND,
-        "behind": one.behind,
-        "share_behind": one.behind / len(one.compared) if one.compared else None,
-        "against": {peer: {"geometric_mean": mean, "shapes": count} for peer, (mean, count) in one.against.items()},
+        "behind": totals.behind,
+        "share_behind": totals.share_behind,
+        "against": {peer: {"geometric_mean": mean, "shapes": count} for peer, (mean, count) in totals.against.items()},
         "worst": [_standing_json(standing) for _, standing in one.worst],
         "shapes": [_standing_json(standing) for standing in one.standings],
         "refused": [
@@ -131,8 +105,8 @@ def _standing_json(standing: Standing) -> dict[str, Any]:
         "line": standing.line,
         "name": standing.name,
         "shape": dict(standing.measured.shape),
-        "best": standing.best,
-        "against_best": standing.against_best,
+        "best": standing.measured.best,
+        "against_best": standing.measured.against_best,
         "kernel": standing.kernel,
         "why": standing.why,
     }

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from cutegen.console import count, print_table
 from cutegen.measuring.model import time_text
 from cutegen.measuring.shapes import shape_text
-from cutegen.verbs.benching.sweep import BEHIND, Standing, Swept
+from cutegen.measuring.totals import BEHIND
+from cutegen.verbs.benching.sweep import Standing, Swept
 
 
 def print_sweep(sweep: Swept, l2: str) -> None:
@@ -36,7 +37,8 @@ def print_sweep(sweep: Swept, l2: str) -> None:
 
 def summary(sweep: Swept) -> list[str]:
     """What the shapes come to, in lines."""
-    compared, mean = len(sweep.compared), sweep.mean
+    totals = sweep.totals
+    compared, mean = len(totals.compared), totals.mean
     missing = [
         f"{count(len(sweep.unfit), 'shape')} refused" * bool(sweep.unfit),
         f"{count(len(sweep.failures), 'failure')}" * bool(sweep.failures),
@@ -44,10 +46,10 @@ def summary(sweep: Swept) -> list[str]:
     lines = [", ".join([f"{_shapes(len(sweep.standings))} measured", *filter(None, missing)])]
     if mean is None:
         return [*lines, "no peer has a figure"]
-    share = f"{sweep.behind} of {_shapes(compared)}, {sweep.behind / compared:.1%}"
+    share = f"{totals.behind} of {_shapes(compared)}, {totals.share_behind:.1%}"
     lines.append(f"against the best peer at each of {_shapes(compared)}: {mean:.3f} times as fast (geometric mean)")
     lines.append(f"below {BEHIND} of the best peer: {share}")
-    for peer, (of_peer, shapes) in sweep.against.items():
+    for peer, (of_peer, shapes) in totals.against.items():
         where = "" if shapes == len(sweep.standings) else f", at {_shapes(shapes)}"
         lines.append(f"against {peer}: {of_peer:.3f} (geometric mean{where})")
     return lines
@@ -55,7 +57,7 @@ def summary(sweep: Swept) -> list[str]:
 
 def _print_shapes(sweep: Swept, l2: str) -> None:
     """Prints a table with a line for each shape; columns that say nothing are left out."""
-    peers = list(sweep.against)
+    peers = list(sweep.totals.against)
     kernels, names = (any(found) for found in zip(*((s.kernel, s.name) for s in sweep.standings), strict=True))
     warm = any(s.measured.l2 != l2 for s in sweep.standings)
     columns = ["shape", *["L2"] * warm, "time", "spread", "of limit", *peers, "against the best"]
@@ -66,13 +68,13 @@ def _print_shapes(sweep: Swept, l2: str) -> None:
         row = [shape_text(m.shape), *[m.l2] * warm, time_text(m.timing.us), f"{m.timing.spread:.1%}"]
         row.append("-" if share is None else f"{share:.0%}")
         row += [time_text(m.peers[peer].us) if peer in m.peers else "-" for peer in peers]
-        row.append("-" if s.against_best is None else f"{s.against_best:.3f}")
+        row.append("-" if m.against_best is None else f"{m.against_best:.3f}")
         rows.append(row + [s.kernel] * kernels + [s.name] * names)
     print_table(columns, rows)
 
 
 def _worst_row(ratio: float, standing: Standing) -> Sequence[str]:
-    measured, best = standing.measured, standing.best
+    measured, best = standing.measured, standing.measured.best
     assert best is not None
     kernel = f"case {standing.kernel}; " if standing.kernel else ""
     return (
