@@ -11,7 +11,7 @@ from cutegen.cases.kernels import KernelText, kernel_of
 from cutegen.cases.plan import CasesPlan
 from cutegen.codegen.formatting import call
 from cutegen.codegen.merging import Definition, replaced_names
-from cutegen.codegen.parts import CASE, Constant
+from cutegen.codegen.parts import Constant, case_parameter
 from cutegen.codegen.regions import begin, end
 from cutegen.codegen.variables import Variables
 from cutegen.family import family_of
@@ -22,11 +22,12 @@ from cutegen.parts.acting import value_of
 class Form:
     """Cases that share functions.
 
-    `fields` are the constants in which they differ, of each case by its number from 0 on: all have those of the same
-    names, in the same order. `type` is the class of the parameter that has them, and `instances` are the names of what
-    each case gives for it.
+    `parameter` is what those have for the case. `fields` are the constants in which the cases differ, of each case by
+    its number from 0 on: all have those of the same names, in the same order. `type` is the class of the parameter that
+    has them, and `instances` are the names of what each case gives for it.
     """
 
+    parameter: str
     fields: Mapping[int, Sequence[Constant]]
     unused: frozenset[str]  # constants in which they differ besides, and which none of them uses
     type: str
@@ -43,7 +44,7 @@ class Form:
     @property
     def in_functions(self) -> dict[str, str]:
         """What functions have for the fields."""
-        return {name: f"{CASE}.{name}" for name in self.names}
+        return {name: f"{self.parameter}.{name}" for name in self.names}
 
     def values(self, number: int) -> dict[str, str]:
         """What the fields of a case are."""
@@ -116,7 +117,8 @@ def _key(kernel: KernelText) -> object:
     functions use which do not take the parameter.
     """
     functions = [one for one in kernel.device if one.constant is None]
-    fixed = set(chain.from_iterable(one.used for one in functions if CASE not in one.arguments))
+    case = case_parameter(kernel.plan.spec)
+    fixed = set(chain.from_iterable(one.used for one in functions if case not in one.arguments))
     constants = tuple((name, value if name in fixed else None) for name, value in _values(kernel.device).items())
     return family_of(kernel.plan.spec).name, tuple(one.text for one in functions), constants
 
@@ -134,7 +136,8 @@ def _form(kernels: Sequence[KernelText], variables: Variables, type_: str) -> Fo
         for kernel, own in zip(kernels, values, strict=True)
     }
     instances = {number: variables.free(f"CASE_{number + 1}") for number in fields}
-    return Form(fields, frozenset(differing - used), variables.free(type_), instances)
+    parameter = case_parameter(kernels[0].plan.spec)
+    return Form(parameter, fields, frozenset(differing - used), variables.free(type_), instances)
 
 
 def _used(kernel: KernelText) -> Iterator[str]:

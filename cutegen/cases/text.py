@@ -11,7 +11,7 @@ from cutegen.cases.kernels import KernelText, inside_text, kernel_of
 from cutegen.cases.plan import CasesPlan
 from cutegen.codegen.formatting import WIDTH, Item, call, python_tuple, replaced
 from cutegen.codegen.merging import combined, numbered_names
-from cutegen.codegen.parts import CASE, KernelParts, Limit, Padding, Workspaces
+from cutegen.codegen.parts import KernelParts, Limit, Padding, Workspaces
 from cutegen.codegen.variables import Variables
 from cutegen.family import family_of
 from cutegen.language.cases import Conditions
@@ -116,7 +116,7 @@ def _kernel(
         return kernel_of(number, case, names, variables)
     shared = family_of(case.spec).with_fields(case, form.names)
     assert shared is not None  # as it was without the names
-    kernel = kernel_of(number, shared, {**names, CASE: form.instances[number]}, variables, form.in_functions)
+    kernel = kernel_of(number, shared, {**names, form.parameter: form.instances[number]}, variables, form.in_functions)
     return replace(kernel, device=form.of(kernel.device))
 
 

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import chain, count
 from typing import Any, NamedTuple
 
 from cutegen.codegen.formatting import Item
 from cutegen.dtypes import Dtype
+from cutegen.language.model import KernelSpec
 
-CASE = "case"  # the parameter of functions that several cases share: it has the constants in which those differ
+_CASE = "case"
+
+
+def case_parameter(spec: KernelSpec) -> str:
+    """The parameter of functions that several cases share, which has the constants in which those differ. No scalar of
+    the spec has its name.
+    """
+    scalars = {scalar.name for scalar in spec.scalars}
+    return next(name for name in chain([_CASE], (f"{_CASE}_{n}" for n in count(1))) if name not in scalars)
 
 
 class Constant(NamedTuple):
@@ -131,5 +141,5 @@ class KernelParts:
     # compiled, if what is launched depends on the target
     chooser: Chooser | None = None  # what chooses among the kernels of the module for the sizes of a call
     passed: Mapping[str, str] = field(default_factory=dict)  # parameters that `launch` has besides, with types, in a
-    # module that has several launches, and the constant that each of them gets; `CASE` gets the case's constants
+    # module that has several launches, and the constant that each of them gets: `case_parameter` the case's own
     refuses: bool = True  # whether `launch` checks its arguments; not where another one calls it that does

@@ -148,7 +148,7 @@ def test_a_line_of_a_shared_function_is_of_each_case() -> None:
 
 def test_names_of_the_spec_are_no_fields() -> None:
     """A local of `compute` gets another name where it has that of the parameter, or of a field. A scalar keeps its
-    name, so that the cases share no functions.
+    name: the parameter gets another one, and where a field has it, the cases share no functions.
     """
     compute = "\n".join(("compute:", "  - case = A @ B.T", "  - ROTATES = case * 2", "  - C = ROTATES * case"))
     local = of_cases(ROWS[:2], GEMM.replace("compute: C = A @ B.T", compute))
@@ -157,4 +157,9 @@ def test_names_of_the_spec_are_no_fields() -> None:
     stored = {n.id for n in ast.walk(kernel) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
     assert "ROTATES_value" in stored and not {"case", "ROTATES"} & stored
     scalars = GEMM.replace("compute: C = A @ B.T", "scalars: {case: f32}\ncompute: C = A @ B.T * case")
-    assert kernels(of_cases(ROWS[:2], scalars)) == ["gemm_kernel_1", "gemm_kernel_2"]
+    shared = of_cases(ROWS[:2], scalars)
+    assert kernels(shared) == ["gemm_kernel"]
+    (kernel,) = (n for n in ast.parse(shared.text).body if isinstance(n, ast.FunctionDef) and n.name == "gemm_kernel")
+    types = {one.arg: ast.unparse(one.annotation) for one in kernel.args.args if one.annotation is not None}
+    assert (types["case"], types["case_1"]) == ("cutlass.Float32", "cutlass.Constexpr")
+    assert kernels(of_cases(ROWS[:2], scalars.replace("case", "ROTATES"))) == ["gemm_kernel_1", "gemm_kernel_2"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cutegen.codegen.parts import CASE, Constant
+from cutegen.codegen.parts import Constant, case_parameter
 from cutegen.families.gemm.wgmma.names import source_name, stack_name
 from cutegen.families.gemm.wgmma.plan import WarpspecializedPlan
 
@@ -35,7 +35,9 @@ def literals(plan: WarpspecializedPlan) -> Iterator[Constant]:
 
 def names_of_fields(plan: WarpspecializedPlan) -> frozenset[str]:
     """Names that the functions have for these, besides those that each kernel has."""
-    return frozenset() if plan.fields is None else frozenset({CASE, *(one.name for one in literals(plan))})
+    if plan.fields is None:
+        return frozenset()
+    return frozenset({case_parameter(plan.spec), *(one.name for one in literals(plan))})
 
 
 def kind(plan: WarpspecializedPlan, name: str, k_major: bool, swizzle: int) -> str:

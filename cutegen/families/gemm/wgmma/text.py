@@ -9,7 +9,7 @@ from math import prod
 from typing import Any
 
 from cutegen.codegen.formatting import WIDTH, Item
-from cutegen.codegen.parts import CASE, Constant, KernelParts, Limit, Padding
+from cutegen.codegen.parts import Constant, KernelParts, Limit, Padding, case_parameter
 from cutegen.families.gemm.wgmma import allocation
 from cutegen.families.gemm.wgmma.block_text import grid, most_tiles, own_columns, places
 from cutegen.families.gemm.wgmma.epilogue_text import (
@@ -50,16 +50,17 @@ def kernel_parts(plan: WarpspecializedPlan) -> KernelParts:
     parameters += ["part_mma: cute.TiledMma"] * bool(plan.passing)
     parameters += [f"{name}: cutlass.Int32" for name in tile_counts(plan)]
     parameters += [f"{name}: cute.FastDivmodDivisorV2" for name in _divisors(plan)]
-    case = [] if plan.fields is None else [f"{CASE}: cutlass.Constexpr"]
+    case = case_parameter(plan.spec)
+    cases = [] if plan.fields is None else [f"{case}: cutlass.Constexpr"]
     return KernelParts(
         template="gemm.py.j2",
         constants=(*constants_of(plan), *(one for one in literals(plan) if plan.varies(one.name))),
         context=epilogue_context(plan) | _context(plan),
-        parameters=(*parameters, *case),
+        parameters=(*parameters, *cases),
         launched={f"m{t.name}": f"tma_tensor_{t.name}" for t in _brought(plan)} | _divisors(plan),
         limits=_limits(plan),
         padded={t.name: Padding(ALIGN, f"schedule.copies.{t.name}.misaligned") for t in plan.padded},
-        passed=dict.fromkeys(case, CASE),
+        passed=dict.fromkeys(cases, case),
         nvgpu=("OperandMajorMode", "cpasync", *["warp"] * any(x.matrices for x in moved), "warpgroup"),
     )
 
@@ -178,7 +179,7 @@ def with_fields(plan: WarpspecializedPlan, names: frozenset[str] | None) -> Warp
     take. None if a scalar has such a name.
     """
     constants = (*constants_of(plan), *literals(plan))
-    if any(scalar.name in {CASE, *(one.name for one in constants)} for scalar in plan.spec.scalars):
+    if any(scalar.name in {one.name for one in constants} for scalar in plan.spec.scalars):
         return None
     return replace(plan, fields=frozenset(one.name for one in constants) if names is None else names)
 
@@ -321,7 +322,7 @@ def _walk(plan: WarpspecializedPlan) -> dict[str, Any]:
     first, second = _letters(plan)
     along, across = (plan.spec.output.shape[i].upper() for i in plan.tile_order)
     places = {first: "along", second: "band * BAND + across" if plan.band > 1 else "across"}
-    more = [CASE] * plan.varies("BAND")
+    more = [case_parameter(plan.spec)] * plan.varies("BAND")
     return {
         "along": along,
         "across": across,
