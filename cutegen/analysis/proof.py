@@ -5,7 +5,7 @@ What is proved is the plan that the kernel is printed from; the printed text is 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from cutegen.analysis.access import Access
@@ -44,10 +44,13 @@ class Part:
 
 @dataclass(frozen=True)
 class Choice:
-    """The kernels among which a call of some sizes chooses by their cost, each with its estimate in microseconds."""
+    """The kernels among which a call of some sizes chooses by their cost, each with its estimate in microseconds, and
+    what a call waits for by that of the one that is taken.
+    """
 
     sizes: Mapping[str, int]
     estimates: tuple[tuple[str, float], ...]
+    waits_for: str
 
     @property
     def taken(self) -> str:
@@ -80,8 +83,14 @@ def prove(plan: Plan, sizes: Sequence[Mapping[str, int]] = ()) -> Proof:
         parts=tuple(_part(kernel) for kernel in plan.kernels),
         scratch=tuple(family_of(spec).scratch(plan)),
         rooflines=tuple(roofline(plan, target, given) for given in sizes for target in spec.targets),
-        choices=tuple(Choice(given, found) for given in sizes if (found := plan.estimates(given))),
+        choices=tuple(_choices(plan, sizes)),
     )
+
+
+def _choices(plan: Plan, sizes: Sequence[Mapping[str, int]]) -> Iterator[Choice]:
+    for given in sizes:
+        if (taken := plan.estimate(given)) is not None:
+            yield Choice(given, plan.estimates(given), taken.waits_for)
 
 
 def _part(plan: Plan) -> Part:

@@ -49,7 +49,10 @@ def as_lines(proof: Proof) -> list[str]:
             lines += ["", "  waves of tiles, as many as there are multiprocessors for", *_table(waves)]
     for choice in proof.choices:
         sizes = " ".join(f"{mode}={size}" for mode, size in choice.sizes.items())
-        cells = [[case, f"{us:.1f} us", "taken" * (case == choice.taken)] for case, us in choice.estimates]
+        cells = [
+            [case, f"{us:.1f} us", f"taken: {choice.waits_for}" * (case == choice.taken)]
+            for case, us in choice.estimates
+        ]
         lines += ["", f"  estimates of what a call takes, {sizes}", *_table(cells)]
     return lines
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+IDLE = 0.15  # of the time, in which multiprocessors have no tile: from it on, that is the reason
+
 
 @dataclass(frozen=True)
 class Estimate:
@@ -49,3 +51,25 @@ class Estimate:
         busy = self.tiles / (self.rounds * self.at_once) if self.tiles else 1.0
         idle = whole["products"] * (1 - busy)
         return {"start": self.start, **whole, "products": whole["products"] - idle, "idle": idle}
+
+    @property
+    def waits_for(self) -> str:
+        """The longest part in a short phrase, or multiprocessors without a tile where that costs `IDLE` of the time."""
+        parts = self.parts
+        if parts["idle"] >= IDLE * self.us:
+            if self.rounds == 1:
+                return f"{tiles_text(self.tiles)} for {self.at_once} multiprocessors or clusters of them"
+            return f"{self.rounds} rounds of {tiles_text(self.at_once)}, the last one {self.last:.0%} full"
+        longest = max(("start", "products", "loads", "memory"), key=lambda name: parts[name])
+        said = {
+            "start": "the start and the end of the kernel",
+            "products": f"products, {self.rounds} round{'s' * (self.rounds != 1)} of tiles",
+            "loads": f"loads from the L2 cache{', as K crosses the ends of lines' * self.crossing}",
+            "memory": "memory",
+        }
+        return f"{said[longest]}, {parts[longest] / self.us:.0%} of the estimate"
+
+
+def tiles_text(number: int) -> str:
+    """A number of tiles in words."""
+    return f"{number} tile{'s' * (number != 1)}"

@@ -220,6 +220,8 @@ def test_the_proof_has_the_estimates_of_sizes_that_are_asked_for() -> None:
     (choice,) = prove(plan, [sizes]).choices
     assert [case for case, _ in choice.estimates] == [case.case for case in plan.cases]
     assert choice.taken == plan.taken(sizes).case
+    estimate = plan.estimate(sizes)
+    assert estimate is not None and choice.waits_for == estimate.waits_for != ""
 
 
 def test_a_call_compiles_the_kernel_that_it_takes_and_no_other(tmp_path: Path) -> None:

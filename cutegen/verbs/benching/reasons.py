@@ -6,10 +6,9 @@ from cutegen.analysis.roofline import roofline
 from cutegen.measuring import Machine, Measured
 from cutegen.measuring.machine import ARCHITECTURES
 from cutegen.measuring.model import time_text
-from cutegen.planning.estimate import Estimate
+from cutegen.planning.estimate import IDLE, tiles_text
 from cutegen.planning.plan import Plan
 
-IDLE = 0.15  # of the time, without a tile: above it, that is the reason
 OFF = 0.15  # of the estimate: a time that is farther from it is said to be
 
 
@@ -30,34 +29,8 @@ def reason(plan: Plan, measured: Measured, machine: Machine | None) -> str:
     """What a call waits for: by the estimate of its kernel, or else by its blocks and the machine's limits."""
     estimate = plan.estimate(measured.shape)
     if estimate is not None:
-        return f"{_of_estimate(estimate)}; {_compared(estimate.us, measured.timing.us)}"
+        return f"{estimate.waits_for}; {_compared(estimate.us, measured.timing.us)}"
     return "; ".join(_of_limits(plan, measured, machine)) or "no model"
-
-
-def _of_estimate(estimate: Estimate) -> str:
-    """The longest part of an estimate."""
-    parts = estimate.parts
-    if parts["idle"] >= IDLE * estimate.us:
-        if estimate.rounds == 1:
-            return f"{_tiles(estimate.tiles)} for {estimate.at_once} multiprocessors or clusters of them"
-        return f"{estimate.rounds} rounds of {_tiles(estimate.at_once)}, the last one {estimate.last:.0%} full"
-    longest = max(("start", "products", "loads", "memory"), key=lambda name: parts[name])
-    crossing = ", as K crosses the ends of lines" if estimate.crossing else ""
-    said = {
-        "start": "the start and the end of the kernel",
-        "products": f"products, {_rounds(estimate)}",
-        "loads": f"loads from the L2 cache{crossing}",
-        "memory": "memory",
-    }
-    return f"{said[longest]}, {parts[longest] / estimate.us:.0%} of the estimate"
-
-
-def _rounds(estimate: Estimate) -> str:
-    return f"{estimate.rounds} round{'s' * (estimate.rounds > 1)} of tiles"
-
-
-def _tiles(number: int) -> str:
-    return f"{number} tile{'s' * (number != 1)}"
 
 
 def _compared(estimated: float, us: float) -> str:
@@ -77,9 +50,9 @@ def _of_limits(plan: Plan, measured: Measured, machine: Machine | None) -> list[
         if roof.tiled is not None and roof.tiled.busy < 1 - IDLE:
             waves = roof.tiled
             found.append(
-                f"{waves.count} waves of {_tiles(waves.at_once)}, the last one {waves.last:.0%} full"
+                f"{waves.count} waves of {tiles_text(waves.at_once)}, the last one {waves.last:.0%} full"
                 if waves.count > 1
-                else f"{_tiles(waves.tiles)} for {waves.at_once} multiprocessors or clusters of them"
+                else f"{tiles_text(waves.tiles)} for {waves.at_once} multiprocessors or clusters of them"
             )
         elif roof.blocks < sms:
             found.append(f"{roof.blocks} block{'s' * (roof.blocks != 1)} for {sms} multiprocessors")
