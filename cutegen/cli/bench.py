@@ -71,8 +71,8 @@ def bench(
     A file of shapes has a line such as M=256, N=8192, K=8192 for each, or a head M,N,K and lines of sizes. A shape is
     for each kernel with these modes; one that a kernel refuses is named, and the rest goes on.
 
-    JSON: {verb, ok, exit_code, l2, rounds, spread_limit, machine, notes, problems, diagnostics, kernels, sweeps,
-    written}; of a spec with errors {verb, ok, exit_code, diagnostics}.
+    JSON: {verb, ok, exit_code, l2, rounds, seconds, spread_limit, machine, notes, problems, diagnostics, kernels,
+    sweeps, written}; of a spec with errors {verb, ok, exit_code, diagnostics}.
     """
     from cutegen.console import make_progress, print_diagnostics
     from cutegen.measuring.model import ROUNDS, SWEEP_ROUNDS

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -58,6 +59,7 @@ class BenchReport:
     receipts: tuple[str, ...] = ()  # those that were written
     problems: tuple[str, ...] = ()  # why others were not
     interrupted: bool = False  # by Ctrl-C, among shapes that are measured apart
+    seconds: float = 0.0  # that all of it took
 
     @property
     def failures(self) -> list[tuple[Benched, Failure]]:
@@ -93,6 +95,7 @@ def run_bench(
     notes: list[str] = []
     found: list[Benched] = []
     interrupted = False
+    start = time.monotonic()
     progress.start(f"measuring on GPU {options.device}", len(units))
     try:
         with (
@@ -126,7 +129,8 @@ def run_bench(
         progress.stop()
     if interrupted:
         notes.append("interrupted: shapes are missing")
-    return BenchReport(machine, tuple(found), tuple(notes), interrupted=interrupted)
+    seconds = time.monotonic() - start
+    return BenchReport(machine, tuple(found), tuple(notes), interrupted=interrupted, seconds=seconds)
 
 
 def _each(session: Session, request: Request, progress: Progress) -> tuple[KernelResult, bool]:

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from cutegen.console import print_table
+from cutegen.console import count, print_table
 from cutegen.language.diagnostics import Diagnostic, as_json
 from cutegen.measuring import Failure, Machine, Measured
 from cutegen.measuring.asked import op_of
@@ -44,6 +44,9 @@ def print_bench(report: BenchReport, options: BenchOptions, sweeps: Sequence[Swe
             + ("against a peer: its" if sweeps else "x: the peer's")
             + " time over the kernel's"
         )
+    if sweeps:
+        shapes = sum(len(sweep.standings) for sweep in sweeps)
+        print(f"all of it took {report.seconds:.0f} s, for {count(shapes, 'shape')}")
     for line in _absent(report):
         print(f"note: {line}", file=sys.stderr)
     for note in report.notes:
@@ -131,13 +134,14 @@ def bench_json(
     written: Sequence[str] = (),
     sweeps: Sequence[Swept] = (),
 ) -> dict[str, Any]:
-    """A report as JSON: `{verb, l2, rounds, spread_limit, machine, notes, problems, diagnostics, kernels, sweeps,
-    written}`, where a kernel is `{kernel, spec, file, code_hash, measured, failures, host}`.
+    """A report as JSON: `{verb, l2, rounds, seconds, spread_limit, machine, notes, problems, diagnostics, kernels,
+    sweeps, written}`, where a kernel is `{kernel, spec, file, code_hash, measured, failures, host}`.
     """
     return {
         "verb": "bench",
         "l2": options.l2,
         "rounds": options.rounds,
+        "seconds": round(report.seconds, 1),
         "spread_limit": SPREAD_LIMIT,
         "machine": None if report.machine is None else report.machine.as_json(),
         "notes": list(report.notes),
