@@ -9,6 +9,7 @@ from cutegen.measuring.model import time_text
 from cutegen.planning.estimate import IDLE, tiles_text
 from cutegen.planning.plan import Plan
 
+START_US = 4.0  # that any kernel takes besides its work, about: without an estimate, what is below it is that
 OFF = 0.15  # of the estimate: a time that is farther from it is said to be
 
 
@@ -56,7 +57,11 @@ def _of_limits(plan: Plan, measured: Measured, machine: Machine | None) -> list[
             )
         elif roof.blocks < sms:
             found.append(f"{roof.blocks} block{'s' * (roof.blocks != 1)} for {sms} multiprocessors")
-    if measured.of_limit is not None:
+    if measured.limit_us is not None and measured.of_limit is not None:
+        over = measured.timing.us - measured.limit_us
+        if measured.of_limit < 1 - IDLE and over <= START_US:
+            found.append(f"the start and the end of the kernel, {over:.1f} us beside the limit of {bound or 'the GPU'}")
+            return found
         what = {"memory": "memory", "arithmetic": "arithmetic"}.get(bound, "memory or arithmetic")
         found.append(f"{what}, {measured.of_limit:.0%} of what the GPU can do")
     return found

@@ -102,9 +102,11 @@ def test_of_several_kernels_the_one_that_is_taken_is_named_by_its_number_and_til
 
 def test_without_an_estimate_blocks_and_limits_are_the_reason() -> None:
     plan = module(ROWS).plan
-    assert reason(plan, at(10.0, 6.0, M=65536, N=4096), MACHINE) == "memory, 60% of what the GPU can do"
-    few = reason(plan, at(10.0, 1.0, M=1, N=4096), MACHINE)
+    assert reason(plan, at(100.0, 60.0, M=65536, N=4096), MACHINE) == "memory, 60% of what the GPU can do"
+    few = reason(plan, at(100.0, 10.0, M=1, N=4096), MACHINE)
     assert few.startswith("1 block for 132 multiprocessors; memory, 10%")
+    short = reason(plan, at(5.0, 2.0, M=65536, N=64), MACHINE)
+    assert short == "the start and the end of the kernel, 3.0 us beside the limit of memory"
     assert reason(plan, at(10.0, None, M=65536, N=4096), None) == "no model"
     other = replace(MACHINE, capability="7.5")
-    assert reason(plan, at(10.0, 6.0, M=65536, N=4096), other) == "memory or arithmetic, 60% of what the GPU can do"
+    assert reason(plan, at(100.0, 60.0, M=65536, N=4096), other) == "memory or arithmetic, 60% of what the GPU can do"
