@@ -17,12 +17,12 @@ from cutegen.families.rowwise.rows import (
     widest_vector,
 )
 from cutegen.families.rowwise.schedule import RowCopy, RowwiseSchedule, Spec
-from cutegen.families.rowwise.smem_inference import IN_SMEM, MOST_IN_SMEM
+from cutegen.families.rowwise.smem_inference import HELD, IN_SMEM, MOST_IN_SMEM
 from cutegen.language.cases import Case, Conditions, SizeIs
 from cutegen.planning.report import Report
 
-CLUSTERS = (1, 4, 8, 16)  # thread blocks that share the rows of one case, with a bound on their length for each
-HELD = 16384  # bytes of a tensor's row from which on it waits in shared memory: registers are as good for shorter ones
+CLUSTERS = (1, 2, 4, 8, 16)  # thread blocks that share the rows of one case, with a bound on their length for each
+STREAMED = (256, 4096)  # threads, and elements of a piece, of rows that are walked once and need not wait anywhere
 
 
 def inferred_cases(spec: Spec) -> tuple[Case, ...]:
@@ -36,7 +36,7 @@ def inferred_cases(spec: Spec) -> tuple[Case, ...]:
     if spec.schedule != RowwiseSchedule() or not modern or not is_sound(spec):
         return ()
     only = () if modern == spec.targets else modern
-    found = [Case(Conditions(only, *one), RowwiseSchedule(keep="smem")) for one in _of_long_rows(spec, modern)]
+    found = [Case(Conditions(only, *one), _of_long_rows(spec)) for one in _long_rows(spec, modern)]
     if not found and only and _schedule(spec, modern) != _schedule(spec, spec.targets):
         found = [Case(Conditions(only), RowwiseSchedule())]
     return (*found, Case(Conditions(), RowwiseSchedule())) if found else ()
@@ -47,8 +47,21 @@ def _schedule(spec: Spec, targets: tuple[str, ...]) -> RowwiseSchedule:
     return resolve(replace(spec, targets=targets), Report(spec.source)).schedule
 
 
-def _of_long_rows(spec: Spec, targets: tuple[str, ...]) -> list[tuple[dict[str, tuple[SizeIs, ...]], int]]:
-    """The lengths of rows, and the alignment, for which a kernel brings them to shared memory, on targets that can.
+def _of_long_rows(spec: Spec) -> RowwiseSchedule:
+    """What is written of the schedule for rows that registers do not hold."""
+    if not _is_streamed(spec):
+        return RowwiseSchedule(keep="smem")
+    threads, piece = STREAMED
+    return RowwiseSchedule(keep="reload", threads_per_row=threads, tiler={row_of(spec): piece})
+
+
+def _is_streamed(spec: Spec) -> bool:
+    """Whether a row is walked once, if sums that depend on another value are found together with that."""
+    return len(program(replace(spec, schedule=replace(spec.schedule, keep="reload", online="walked"))).walks) == 1
+
+
+def _long_rows(spec: Spec, targets: tuple[str, ...]) -> list[tuple[dict[str, tuple[SizeIs, ...]], int]]:
+    """The lengths of rows, and the alignment, that have a kernel of their own on targets with bulk copies.
 
     None where the length is fixed, where sums go over the rows, or where bulk copies would bring only some of the
     tensors.
@@ -62,7 +75,10 @@ def _of_long_rows(spec: Spec, targets: tuple[str, ...]) -> list[tuple[dict[str, 
     if not kept or len(kept) < sum(t.reads for t in whole_tensors(spec)):
         return []
     share = min(IN_SMEM // max(kept), MOST_IN_SMEM // sum(kept)) // vector * vector
-    low, high, found = HELD // max(kept), spec.sizes_of(row)[1], []
+    held = (_schedule(spec, targets).tiler or {})[row]
+    low, high, found = min(HELD // sum(kept), held) // vector * vector, spec.sizes_of(row)[1], []
+    if _is_streamed(spec):
+        return [({row: (SizeIs(">", low), SizeIs("%", vector))}, 16)] if low < high else []
     for blocks in CLUSTERS:
         bound = share * blocks
         if blocks <= min(TARGETS[target].cluster for target in targets) and low < min(bound, high):

@@ -10,6 +10,7 @@ from cutegen.families.rowwise.rows import (
     has_exponentials_above,
     has_squares_around,
     is_walked,
+    only_sums_exponentials,
     row_of,
 )
 from cutegen.families.rowwise.schedule import Spec
@@ -33,12 +34,16 @@ def infer_online(spec: Spec, report: Report) -> Spec:
 
 
 def infer_math(spec: Spec, report: Report) -> Spec:
-    """Exponentials are fast where what is stored of each element has 16 bits at most."""
+    """Exponentials are fast where what is stored of each element has 16 bits at most, and where a row has only sums of
+    them: those whose error is large are small beside the largest one, which is 1.
+    """
     if spec.schedule.math is not None or not has_exponentials(spec):
         return spec
     row = row_of(spec)
-    of_elements = [t for t in spec.assigned if row in t.shape] or spec.assigned
-    wide = next((t for t in of_elements if t.dtype.bits > 16), None)
+    of_elements = [t for t in spec.assigned if row in t.shape]
+    summed = not of_elements and only_sums_exponentials(spec)
+    wide = None if summed else next((t for t in of_elements or spec.assigned if t.dtype.bits > 16), None)
     why = "what is stored of each element has 16 bits at most" if wide is None else f"{wide.name} is {wide.dtype.value}"
+    why = "a row has sums of them only, whose largest ones are the most exact" if summed else why
     report.infer(why, "schedule", "math")
     return replace(spec, schedule=replace(spec.schedule, math="fast" if wide is None else "precise"))

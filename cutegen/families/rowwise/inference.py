@@ -19,6 +19,7 @@ from cutegen.families.rowwise.rows import (
     along,
     beside,
     cluster_of,
+    fixed_for_all_rows,
     is_fixed_for_all_rows,
     is_sound,
     longest,
@@ -46,6 +47,7 @@ INFERRED_FROM: Mapping[str, tuple[str, ...]] = {
 }
 HELD = 128  # registers of a thread that the values of a row may take, of a block with few threads
 VALUES = 40  # of each tensor that a thread holds at most: with more, too few threads wait for memory
+EXACT, FEW, LEAST = 32, 24, 16  # of whole warps at most, with several tensors that are the same for all rows, at least
 IN_CLUSTERS, LOADING_AHEAD = 48, 64  # the same in clusters, and where those meet more than once and load ahead
 PIECE = 4  # accesses of a thread to a tensor for one piece of a row: enough in flight to hide memory latency
 SMS = 132  # multiprocessors of an H200, by which the blocks of a persistent kernel are counted
@@ -302,11 +304,27 @@ def _infer_threads(spec: Spec, report: Report) -> Spec:
         if row in (schedule.tiler or {}):
             while threads > 1 and length % (threads * vector_of(spec)):
                 threads //= 2
+        elif cluster_of(spec) == 1 and threads >= WARP and not program(spec).columns:
+            threads = _whole_warps(spec, length, threads)
         if cluster_of(spec) > 1:
             threads = max(WARP, threads)
         why = f"a thread holds {-(-length // threads)} of {length}"
     report.infer(why, "schedule", "threads_per_row")
     return replace(spec, schedule=replace(schedule, threads_per_row=threads))
+
+
+def _whole_warps(spec: Spec, length: int, threads: int) -> int:
+    """The fewest whole warps that hold a row without masks, and few values each; where none do as many as a launch for
+    rows of any size has, with some idle. `threads` are as many as a power of two has that hold it.
+    """
+    several, vector = len(fixed_for_all_rows(spec)) > 1, vector_of(spec)
+    most = FEW if several and length <= MOST * LEAST else EXACT
+    if length in (threads * EXACT, *(threads * n for n in range(vector, most + 1, vector))):
+        return threads
+    fewest = -(-length // (most * WARP)) * WARP
+    whole = (n for n in range(fewest, length // LEAST + 1, WARP) if length % (n * vector) == 0)
+    found = next(whole, -(-length // (EXACT * WARP)) * WARP)
+    return found if found <= MAX_THREADS else threads
 
 
 def _share(spec: Spec) -> int | None:

@@ -14,6 +14,8 @@ from cutegen.families.rowwise.walks import Program
 from cutegen.planning.plan import Plan
 
 ROOMY = 256  # threads of a block, of which several run on a multiprocessor and have registers to spare
+SPARE = 16  # values of a thread, of each of several tensors that broadcast
+FULL = 32  # the same of threads that are a power of two, without masks: measured level with fewer values
 COLUMN_WARPS = 8  # of a block that adds up what all blocks have of 32 columns
 
 
@@ -91,7 +93,9 @@ class RowwisePlan(Plan):
     @property
     def broadcasts_early(self) -> bool:
         """Whether what broadcasts is loaded with the rows themselves, by threads that have registers to spare."""
-        return self.threads <= ROOMY
+        several = sum(o.read and bool(o.broadcast) for o in self.operands) > 1
+        whole = self.row not in self.masked and self.threads_per_row & (self.threads_per_row - 1) == 0
+        return self.threads <= ROOMY and not (several and self.values > SPARE and not (whole and self.values == FULL))
 
     @property
     def row_tile(self) -> int:

@@ -14,9 +14,21 @@ from cutegen.dtypes import Dtype
 from cutegen.expressions.reducing import rebuilt
 from cutegen.expressions.spans import span
 from cutegen.expressions.tree import Binary, Call, Cast, Expr, Literal_, Local, Name, Reduce, Typed, Unary, walk
+from cutegen.families.rowwise.alone import alone_in, at_place, is_there
 from cutegen.families.rowwise.online import Seen
 from cutegen.families.rowwise.places import BROUGHT, beside_place, brought, in_32_bits
-from cutegen.families.rowwise.walks import RESULT, Column, Function, Named, Program, Reduction, RowStep, Store, Walk
+from cutegen.families.rowwise.walks import (
+    RESULT,
+    Column,
+    Element,
+    Function,
+    Named,
+    Program,
+    Reduction,
+    RowStep,
+    Store,
+    Walk,
+)
 
 
 def program_of(
@@ -42,7 +54,7 @@ def program_of(
 class _Item:
     """A step before it is put into a walk: `level` is the number of walks that must have ended."""
 
-    step: Named | Reduction | Store | Column
+    step: Named | Element | Reduction | Store | Column
     level: int
     along: bool  # the row: it is one of each element
 
@@ -129,7 +141,7 @@ class _Planner:
     def _after(self, level: int) -> tuple[RowStep, ...]:
         """What is the same along the row and can be computed once so many walks have ended."""
         steps = (item.step for item in self.items if item.level == level and not item.along)
-        return tuple(step for step in steps if isinstance(step, Named | Store))
+        return tuple(step for step in steps if isinstance(step, Named | Element | Store))
 
     def _statement(self, typed: Typed, later: bool) -> None:
         stored, along = typed.stored, self._along(typed.value)
@@ -224,6 +236,9 @@ class _Planner:
             return self._variance(node, name)
         function = _combining(node.function)
         value = self._split(node.x, within_row=False)
+        if node.function == "sum" and (found := self._alone(value)) is not None:
+            self.known[node] = self._name(name or self._free("row_element"), found, along=False)
+            return self.known[node]
         name = name or self._free(f"row_{function}")
         level = self._level(value)
         reduction = Reduction(name, function, value)
@@ -237,6 +252,25 @@ class _Planner:
         self.spans[name] = frozenset()
         self.known[node] = Local(name, dtype=node.dtype, place=node.place)
         return self.known[node]
+
+    def _alone(self, summed: Expr) -> Expr | None:
+        """The value of the only element that a sum of `summed` has; None if it has others.
+
+        Where something is stored of each element as well, what says which one it is most often is computed for all.
+        """
+        along = {name for name, shape in self.shapes.items() if self.row in shape}
+        stored = any(typed.stored is not None and typed.target in along for typed in self.statements)
+        one = None if stored or self.parts - {self.row} else alone_in(summed, self.seen, along, self._along)
+        if one is None:
+            return None
+        values, level = {}, self._level(one.place)
+        there = self._name(self._free("has_place"), is_there(one, self.row), along=False)
+        for tensor in one.reads:
+            name = self._free(f"row_{tensor.id}")
+            self.items.append(_Item(Element(name, tensor.id, one.place, there), level, along=False))
+            self.levels[name], self.spans[name] = level, frozenset()
+            values[tensor.id] = Local(name, dtype=tensor.dtype, place=tensor.place)
+        return at_place(one, self.row, values, there)
 
     def _count(self, dtype: Dtype, less: int = 0) -> Expr:
         """The number of a row's elements, or `less` of them, but not fewer than none."""

@@ -169,10 +169,16 @@ def rows_with(spec: Spec, threads: int) -> int:
     return max(1, THREADS // threads) if beside(spec) is not None else 1
 
 
+def may_share(spec: Spec) -> bool:
+    """Whether as many threads as share a row can reduce it: a power of two, or whole warps of one block."""
+    threads, whole = spec.schedule.threads_per_row or 1, cluster_of(spec) == 1 and not spec.schedule.fewer_threads
+    return threads & (threads - 1) == 0 or (whole and threads % WARP == 0)
+
+
 def is_sound(spec: Spec) -> bool:
     """Whether rows are contiguous and nothing is too large to count through; what is not filled in yet passes."""
-    threads, row, blocks = spec.schedule.threads_per_row or 1, row_of(spec), cluster_of(spec)
-    if threads & (threads - 1) or blocks & (blocks - 1) or blocks > MAX_CLUSTER:
+    row, blocks = row_of(spec), cluster_of(spec)
+    if not may_share(spec) or blocks & (blocks - 1) or blocks > MAX_CLUSTER:
         return False
     if any(tensor.major not in (None, row) for tensor in along(spec)):
         return False
@@ -208,6 +214,15 @@ def is_walked(spec: Spec) -> bool:
 def has_exponentials_above(spec: Spec) -> bool:
     """Whether there is a sum of exponentials above a row's largest value."""
     return any(one.above is not None for one in _online(spec).reductions)
+
+
+def only_sums_exponentials(spec: Spec) -> bool:
+    """Whether all there is of exponentials are sums above a row's largest value."""
+    planned = _online(spec)
+    values = (*(value for one in planned.walks for value in one.values), *(step.value for step in planned.rows))
+    return has_exponentials_above(spec) and not any(
+        isinstance(node, Call) and node.function == "exp" for value in values for node in walk(value)
+    )
 
 
 def has_squares_around(spec: Spec) -> bool:

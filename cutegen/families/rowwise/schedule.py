@@ -78,7 +78,10 @@ class RowwiseSchedule(Schedule):
         "along the last other mode the rows, each with threads of its own; 1 along all others. The modes of a row that "
         "goes along several are named as one: `C*HW`.",
     )
-    threads_per_row: int | None = key(Integer(), "Threads that share a row: a power of two, at most 1024.")
+    threads_per_row: int | None = key(
+        Integer(),
+        "Threads that share a row, at most 1024: a power of two or, where one block has it, a multiple of 32.",
+    )
     cluster: Mapping[str, int] | None = key(
         ByName(Integer(), "Thread blocks along this mode, the row's: a power of two.", least=1),
         "How many thread blocks share a row. Each has what the tiler says of it, and their results meet in distributed "

@@ -24,8 +24,8 @@ from cutegen.families.rowwise.rows import (
 from cutegen.families.rowwise.schedule import Spec
 from cutegen.planning.report import Report
 
-LONG = 8192  # elements from which on a row waits there rather than in registers
-LONG_SOFTMAX = 131072  # the same where threads exchange once what they have of their exponentials, and little else is
+HELD = 32 * KIB  # bytes of all tensors' rows up to which registers hold them as well
+LONG_SOFTMAX = 131072  # elements from which on it does where threads exchange once, and little but exponentials
 PLAIN = 1024  # of which rows are a multiple that registers hold well
 IN_SMEM = 32 * KIB  # of a tensor's row, that a block keeps: several blocks fit on a multiprocessor
 MOST_IN_SMEM = 3 * IN_SMEM  # of the rows of all tensors
@@ -45,6 +45,8 @@ def infer_smem(spec: Spec, report: Report) -> Spec:
     if not all(has_bulk_copies(target) for target in spec.targets):
         return spec
     kept, blocks = kept_bytes_of(smem).values(), min(TARGETS[target].cluster for target in spec.targets)
+    if size * sum(kept) <= HELD:
+        return spec
     if len(kept) < sum(t.reads for t in whole_tensors(spec)) or not kept:
         return spec
     if size * max(kept) > blocks * 2 * IN_SMEM or size * sum(kept) > blocks * 2 * MOST_IN_SMEM:
@@ -58,9 +60,7 @@ def _long(spec: Spec) -> int:
     planned = program(replace(spec, schedule=replace(spec.schedule, keep="registers")))
     few = len(planned.reductions) <= 2 and len(planned.walks) <= 3
     softmax = has_exponentials_above(spec) and few and sum(t.reads for t in whole_tensors(spec)) == 1
-    size = spec.static.get(row_of(spec), 0)
-    plain = size % PLAIN == 0 and not LONG < size < 2 * LONG  # threads of those would have 16 to 32 values
-    return LONG_SOFTMAX if softmax and plain else LONG
+    return LONG_SOFTMAX if softmax and spec.static.get(row_of(spec), 0) % PLAIN == 0 else 0
 
 
 def cluster_in_smem(spec: Spec, report: Report) -> Spec:
@@ -84,7 +84,7 @@ def walking_smem(spec: Spec, share: int) -> tuple[int, int]:
     planned = program(spec)
     alone, once = cluster_of(spec) == 1, planned.meetings <= 1 and not any(r.around for r in planned.reductions)
     if has_exponentials(spec):
-        threads, values, waste = 128, 32, 1.1
+        threads, values, waste = 128, 32 if row_of(spec) in spec.static else 16, 1.1
     elif alone:
         threads, values, waste = (512 if once and is_fixed_for_all_rows(spec) else 256), 16, 1.5
     else:

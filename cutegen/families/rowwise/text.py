@@ -22,7 +22,7 @@ from cutegen.families.rowwise.rows import THREADS as ROWS_THREADS
 from cutegen.families.rowwise.trees import tree_of
 from cutegen.families.rowwise.variants import variants
 from cutegen.families.rowwise.walk_text import WalksText
-from cutegen.families.rowwise.walks import Store
+from cutegen.families.rowwise.walks import Element, Store
 from cutegen.layouts import show
 
 DIVISOR = "cute.FastDivmodDivisorV2"
@@ -304,7 +304,7 @@ def _place(plan: RowwisePlan, texts: WalksText) -> dict[str, Any]:
     if plan.fewer_threads:
         start = f"cute.assume(first_value, divby={width_name(plan.flat)})"
         whole = python_tuple([start if m == plan.row else texts.row_coordinates[m] for m in modes])
-    stores = any(isinstance(step, Store) for step in plan.program.rows)
+    stores = any(isinstance(step, Store | Element) for step in plan.program.rows)
     used = {coord.mode for typed in plan.statements for coord in coords(typed.value)} - {plan.row}
     in_bounds, has_row, loads_has_row = "", "", ""
     if beside is not None and beside in plan.masked:

@@ -26,7 +26,7 @@ from cutegen.families.rowwise.partial_text import PartsText
 from cutegen.families.rowwise.plan import RowwisePlan
 from cutegen.families.rowwise.printing import OPERATIONS, ElementPrinter, RowPrinter, identity
 from cutegen.families.rowwise.walk_parts import ReductionText, StoreText, WalkText, all_have_read
-from cutegen.families.rowwise.walks import Column, Named, Reduction, RowStep, Store, Walk
+from cutegen.families.rowwise.walks import Column, Element, Named, Reduction, RowStep, Store, Walk
 from cutegen.language.model import Tensor
 
 LEAST_F32, LEAST_F64 = "-3.4028234663852886e38", "-1.7976931348623157e308"  # finite numbers
@@ -100,6 +100,8 @@ class WalksText:
             self._known(step.name, self.row_printer.locals[step.name])
             self.element_printer.kept[step.name] = step.value
             return lines
+        if isinstance(step, Element):
+            return self._element(step)
         tensor = self.spec.tensor(step.tensor)
         target = self.variables.free(f"result_{step.tensor}")
         lines = self.row_printer.run(step.value, target)
@@ -114,6 +116,19 @@ class WalksText:
         if step.tensor in self.plan.row_tensors and not self.old_are_read:
             lines, self.old_are_read = [*lines, *all_have_read(self.plan)], True
         return [*lines, f"if {' and '.join(terms)}:", f"    {assign}"] if terms else [*lines, assign]
+
+    def _element(self, step: Element) -> list[str]:
+        """The statements that read one element of a tensor along the row."""
+        tensor, variable = self.spec.tensor(step.tensor), self._variable(step.name)
+        place, there = (self.row_printer.print(one).text for one in (step.value, step.there))
+        there += " & has_row" if self.plan.beside in self.plan.masked else ""
+        index = ", ".join(place if mode == self.plan.row else self.row_coordinates[mode] for mode in tensor.modes)
+        self._known(step.name, variable)
+        text, zero = f"m{step.tensor}[{index}]", f"cutlass.{tensor.dtype.cutlass}(0.0)"
+        line = f"{variable} = {text} if {there} else {zero}"
+        return (
+            [line] if len(line) <= self.width else [f"{variable} = {zero}", f"if {there}:", f"    {variable} = {text}"]
+        )
 
     def _index(self, tensor: Tensor) -> str:
         """The place of a row's value in a tensor; 0 in one without modes."""

@@ -84,7 +84,17 @@ class Column:
         return self.value.dtype
 
 
-RowStep = Named | Store
+@dataclass(frozen=True)
+class Element:
+    """A tensor along the rows at one place of the row, `value`, read by itself; 0 unless the row has it: `there`."""
+
+    name: str
+    tensor: str
+    value: Expr
+    there: Expr
+
+
+RowStep = Named | Element | Store
 
 
 @dataclass(frozen=True)

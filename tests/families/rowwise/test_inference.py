@@ -126,8 +126,8 @@ WEIGHTED = SHORT.replace("  Y:", "  W: {shape: [N], dtype: bf16}\n  Y:").replace
     [
         (SOFTMAX, 131072, 8, 128, 4096),
         (SOFTMAX, 128256, 8, 128, 4096),  # which registers would hold with masks
-        (SOFTMAX, 10000, 1, 128, 2048),  # of which larger pieces would waste
-        (NORM, 8192, 1, 256, 4096),
+        (SOFTMAX, 17400, 1, 128, 2048),  # of which larger pieces would waste
+        (NORM, 16640, 1, 256, 4096),
         (NORM, 65536, 4, 128, 4096),  # whose blocks meet once, with a mean and squares
         (WEIGHTED, 20480, 1, 512, 8192),  # one block keeps somewhat more
         (SHORT, 32768, 2, 256, 8192),
@@ -174,6 +174,23 @@ def test_a_cluster_shares_a_long_row(text: str, size: int, cluster: int, kind: s
     assert failing(plan) == []
     # where a target has none, a block has a row, or walks it
     assert inferred(text + f"static: {{N: {size}}}\n").cluster == 1
+
+
+@pytest.mark.parametrize("text", [SOFTMAX, NORM, WEIGHTED, UNIT], ids=["softmax", "norm", "weighted", "f32"])
+@pytest.mark.parametrize("size", [24, 200, 384, 1000, 1536, 2560, 5000, 5120, 5376, 7168, 8000, 8192])
+def test_a_row_of_fixed_size_has_no_more_idle_lanes_than_a_launch_for_any_size_gives_it(text: str, size: int) -> None:
+    fixed, free = inferred(text + f"static: {{N: {size}}}\n" + HOPPER), inferred(text)
+    assert free.fewer_threads and (fixed.keep, fixed.cluster) == ("registers", 1)
+    held = fewest_threads(free.flat, size) * free.values
+    assert size <= fixed.tile["N"] <= held and fixed.values <= free.values
+    assert fixed.threads_per_row in counts_of_threads(1024)
+
+
+def test_of_several_tensors_that_are_the_same_for_all_rows_threads_hold_few_values_or_load_them_late() -> None:
+    for size, threads, early in ((1536, 64, False), (2560, 160, True), (7168, 448, False), (8000, 256, False)):
+        plan = inferred(NORM + f"static: {{N: {size}}}\n" + HOPPER)
+        assert (plan.threads_per_row, plan.broadcasts_early) == (threads, early)
+    assert inferred(WEIGHTED + "static: {N: 7168}\n" + HOPPER).broadcasts_early  # one tensor takes few registers
 
 
 def test_nothing_is_loaded_ahead_that_is_written_otherwise() -> None:

@@ -113,7 +113,7 @@ CASES = [
      "row: 32"),
     (UNIT, {"M: 4, N: 512": "M: 1, N: «8192"}, "CG261", "256 f32 + 256 f32 + 256 f32 take 768 registers",
      "threads_per_row: 32", "threads_per_row: 128"),
-    (UNIT, {"row: 32": "row: «48"}, "CG281", "48 threads share a row, which is no power of two", "row: 48", "row: 32"),
+    (UNIT, {"row: 32": "row: «48"}, "CG281", "no power of two, nor whole warps", "row: 48", "row: 32"),
     (UNIT, {"row: 32": "row: «1500", "M: 4": "M: 1", "N: 512": "N: 1024"}, "CG281", "1500 threads share a row",
      "row: 1500", "row: 1024"),
     (UNIT, {"X: {shape: [M, N]": "X: {major: «M, shape: [M, N]"}, "CG282", "rows lie along N", "major: M", "major: N"),

@@ -6,12 +6,13 @@ from functools import partial
 from math import prod
 
 from cutegen.analysis.words import count
+from cutegen.atoms.targets import WARP
 from cutegen.families.common.rules import dealing
 from cutegen.families.common.rules.candidates import in_tiler
 from cutegen.families.common.rules.dealing import whole_warps
 from cutegen.families.common.rules.limits import MAX_COUNT, most_computed, register_limit
 from cutegen.families.rowwise.planning import plan
-from cutegen.families.rowwise.rows import along, beside, row_of, rows_of, threads_of, values_of
+from cutegen.families.rowwise.rows import along, beside, cluster_of, may_share, row_of, rows_of, threads_of, values_of
 from cutegen.families.rowwise.schedule import Spec
 from cutegen.lint.rule import Say
 from cutegen.lint.trial import as_written, changed, first_that_works, first_written, written
@@ -48,14 +49,19 @@ def values(spec: Spec, say: Say) -> None:
 
 
 def power_of_two(spec: Spec, say: Say) -> None:
-    """The threads of a row halve until one is left: they are a power of two."""
-    threads = spec.schedule.threads_per_row
-    if threads is None or threads & (threads - 1) == 0:
+    """The threads of a row halve until one is left: they are a power of two, or whole warps of one block."""
+    threads, blocks = spec.schedule.threads_per_row, cluster_of(spec)
+    if threads is None or may_share(spec):
         return
     below = 1 << (threads.bit_length() - 1)
-    message = f"{threads} threads share a row, which is no power of two"
-    notes = ("a row's sum goes over pairs of lanes, then pairs of those",)
-    say(message, *_THREADS, notes=notes, help=f"write `threads_per_row: {min(below, MAX_THREADS)}`")
+    whole = threads % WARP == 0
+    message = f"{threads} threads share a row, which is no power of two" + (", nor whole warps" if not whole else "")
+    notes = ["a row's sum goes over pairs of lanes, then pairs of those"]
+    if whole and blocks > 1:
+        notes.append(f"whole warps may share it where it has one block, and it has {blocks}")
+    elif whole:
+        notes.append("launches that choose how many threads a row has have a power of two at most")
+    say(message, *_THREADS, notes=tuple(notes), help=f"write `threads_per_row: {min(below, MAX_THREADS)}`")
 
 
 def blocks(spec: Spec, say: Say) -> None:
