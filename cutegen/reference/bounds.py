@@ -89,7 +89,8 @@ def evaluate(
     if torch.is_grad_enabled() and any(x.requires_grad for x in tensors.values()):
         return evaluator.outputs()
     given = {mode for name in tensors for mode in spec.tensor(name).shape}
-    mode, cut = parts(spec, {mode: size for mode, size in evaluator.mode_sizes.items() if mode in given})
+    sizes = {mode: size for mode, size in evaluator.mode_sizes.items() if mode in given}
+    mode, cut = parts(spec, sizes, any(x.is_cuda for x in tensors.values()))
     if len(cut) < 2:
         return evaluator.outputs()
     found = [evaluator.part(mode, some).outputs() for some in cut]

@@ -259,3 +259,10 @@ def test_a_mode_is_cut_only_where_its_coordinates_are_computed_apart() -> None:
     mode, cut = in_parts.parts(of_rows("Y = X * max(X, M)"), sizes)
     assert mode == "N" and [i for part in cut for i in part] == list(range(1 << 12))
     assert not in_parts.parts(of_rows("Y = X * mean(X, N)"), {"M": 1, "N": 1 << 20})[1]
+
+
+def test_on_a_gpu_parts_are_as_large_as_keep_it_busy() -> None:
+    spec, sizes = of_rows("Y = X * mean(X, N)"), {"M": 1 << 14, "N": 1 << 12}
+    (_, here), (_, there) = in_parts.parts(spec, sizes), in_parts.parts(spec, sizes, on_gpu=True)
+    assert (len(here), len(there)) == ((1 << 26) // in_parts.ELEMENTS, (1 << 26) // in_parts.GPU_ELEMENTS)
+    assert [i for part in there for i in part] == list(range(1 << 14))

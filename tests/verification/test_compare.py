@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import pytest
 import torch
@@ -67,6 +68,17 @@ def test_blocks_say_what_the_whole_says(
     assert found.reason == wanted.reason
     if not wanted.ok or wanted.ratio > 0:
         assert found.worst == wanted.worst
+
+
+def test_blocks_of_a_gpu_are_as_large_as_keep_it_busy(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows: list[int] = []
+    near, block_of = comparing._mostly_near, comparing._block
+    monkeypatch.setattr(comparing, "_mostly_near", lambda a, *more: rows.append(len(a)) or near(a, *more))
+    x = torch.ones(4096, 64, dtype=torch.float64)
+    for on_gpu, wanted in ((False, [2048] * 2), (True, [4096])):
+        monkeypatch.setattr(comparing, "_block", partial(lambda size, _: size, block_of(on_gpu)))
+        assert compare(x, x, x).ok and rows == wanted
+        rows.clear()
 
 
 def test_what_is_near_is_not_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
