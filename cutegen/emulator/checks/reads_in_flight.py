@@ -19,7 +19,7 @@ class PendingReads:
 
     def begin(self, units: Array | slice, line: int, distinct: bool = False) -> None:
         """Notes that copies at that PTX line read the units from now on, which may be known to be `distinct`."""
-        if distinct or isinstance(units, slice):
+        if distinct or isinstance(units, slice) or _rising(units):
             self.count[units] += 1
         else:
             np.add.at(self.count, units, 1)
@@ -32,7 +32,7 @@ class PendingReads:
 
     def end(self, units: Array | slice, distinct: bool = False) -> None:
         """Notes that copies which have begun to read the units have arrived."""
-        if distinct or isinstance(units, slice):
+        if distinct or isinstance(units, slice) or _rising(units):
             self.count[units] -= 1
         else:
             np.subtract.at(self.count, units, 1)
@@ -44,6 +44,12 @@ class PendingReads:
     def line(self, unit: int) -> int:
         """The PTX line of the last copy that began to read the unit."""
         return int(self.lines[unit])
+
+
+def _rising(units: Array) -> bool:
+    """Whether each unit comes after the one before, so that all are different ones."""
+    flat = units.reshape(-1)
+    return bool((flat[1:] > flat[:-1]).all())
 
 
 class AgentReads:

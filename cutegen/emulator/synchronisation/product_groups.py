@@ -53,7 +53,8 @@ class ProductGroups:
     `slots` are those of the registers that are accumulators, each of which has a row in what is known of them: where
     products in flight, whose number is `flying`, shape (rows, warps), write one, it holds the bits `held`, shape (rows,
     warps, 32); `seen` is what it held at the warp's last wgmma.fence, or when a wait has put that there. `core` is the
-    compiled core, if there is one.
+    compiled core, if there is one. `unknown` has where what is held is made of shared memory that was never written,
+    and means nothing; None while that is nowhere.
     """
 
     def __init__(self, shape: tuple[int, int]) -> None:
@@ -64,6 +65,7 @@ class ProductGroups:
         self.held: Array = np.zeros((0, self.count, WARP), np.uint32)
         self.seen: Array = np.zeros((0, self.count, WARP), np.uint32)
         self.flying: Array = np.zeros((0, self.count), np.int32)
+        self.unknown: Array | None = None
         self._rows: dict[tuple[int, ...], Array] = {}
         self.fenced = np.zeros(self.count, np.bool_)
         self._warps: dict[int, _Warp] = {}
@@ -73,6 +75,8 @@ class ProductGroups:
         self.slots += slots
         self.seen = np.concatenate([self.seen, now])
         self.held = np.concatenate([self.held, np.zeros_like(now)])
+        if self.unknown is not None:
+            self.unknown = np.concatenate([self.unknown, np.zeros(now.shape, np.bool_)])
         self.flying = np.concatenate([self.flying, np.zeros(now.shape[:2], np.int32)])
 
     def has(self, slots: tuple[int, ...]) -> bool:
@@ -84,6 +88,16 @@ class ProductGroups:
         if slots not in self._rows:
             self._rows[slots] = np.asarray([[self.slots.index(slot)] for slot in slots])
         return self._rows[slots]
+
+    def lose(self, slots: tuple[int, ...], warps: Array, new: Array | None, kept: Array | None) -> None:
+        """Notes where accumulators of warps hold what means nothing: where they are of products that do, `new`, and
+        where they did before in the places `kept`. Shape of each (slots, warps, 32); None for nowhere.
+        """
+        if self.unknown is None:
+            self.unknown = np.zeros(self.held.shape, np.bool_)
+        rows = self.rows(slots)
+        before = self.unknown[rows, warps] & kept if kept is not None else np.zeros((), np.bool_)
+        self.unknown[rows, warps] = before if new is None else before | new
 
     @property
     def in_flight(self) -> bool:

@@ -7,7 +7,7 @@ again: what follows from the places alone is found once.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -16,13 +16,34 @@ from cutegen.emulator.arithmetic.arrays import Array
 from cutegen.emulator.checks.shared_history import SharedHistory
 from cutegen.emulator.lanes import WARP
 from cutegen.emulator.memory.runs import PIECE
-from cutegen.emulator.memory.shared_memory import SharedMemory
+from cutegen.emulator.memory.shared_memory import TABOO, SharedMemory
 from cutegen.emulator.operations.state import Lanes
 from cutegen.emulator.ptx.model import Instruction
 from cutegen.emulator.warps.shared_matrices import Places
 
 _ELEMENTS: dict[int, type[np.unsignedinteger[Any]]] = {1: np.uint8, 2: np.uint16, 4: np.uint32}
 _KEPT, _LARGEST = 128, 1 << 13  # reads that are kept, each of no more than so many units
+
+
+@dataclass(frozen=True, eq=False)
+class Written:
+    """The reads of those units of matrices that have been written.
+
+    `kept` says which of all these are, and `lost` which products are made of others, shape (warps, 16, columns).
+    """
+
+    reads: ProductReads
+    kept: Array
+    lost: Array
+
+    def elements(self, log: SharedHistory, memory: SharedMemory, instruction: Instruction) -> Array | None:
+        """The bits of all elements of all units, as `ProductReads.elements`; of those that are not written, zeros."""
+        found = self.reads.elements(log, memory, instruction)
+        if found is None:
+            return None
+        whole = np.zeros(len(self.kept), memory.data.dtype)
+        whole[self.kept] = found.view(memory.data.dtype)
+        return whole.view(self.reads.element)
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +69,7 @@ class ProductReads:
     first: Array
     element: type[np.unsignedinteger[Any]]
     _of_warp: dict[int, tuple[Array, bool]] = field(default_factory=dict)
+    _written: dict[bytes, Written] = field(default_factory=dict)
 
     def elements(self, log: SharedHistory, memory: SharedMemory, instruction: Instruction) -> Array | None:
         """The bits of all elements in the units, one after the other, which count as being read from now on.
@@ -61,6 +83,30 @@ class ProductReads:
                 return None
             found = self.begun(log, memory, instruction)
         return found.view(self.element)
+
+    def written(self, memory: SharedMemory) -> Written | None:
+        """The reads of those units that have been written, and what is made of others; None where some may not be
+        read.
+        """
+        flags = memory.flags.reshape(-1).take(self.cells) if self.inside else None
+        if flags is None or (flags & TABOO).any():
+            return None
+        key = flags.tobytes()
+        if key not in self._written:
+            if len(self._written) >= _KEPT:
+                self._written.clear()
+            self._written[key] = self._only(flags == 0, memory.unit)
+        return self._written[key]
+
+    def _only(self, kept: Array, unit: int) -> Written:
+        """The reads of the units that are `kept`."""
+        starts = np.concatenate([[0], np.cumsum(kept)])[self.starts]
+        cells, of_cell, times = self.cells[kept], self.of_cell[kept], self.times[kept]
+        reads = replace(self, cells=cells, of_cell=of_cell, times=times, starts=starts, _of_warp={}, _written={})
+        itemsize = self.element().itemsize
+        rows, columns = ((~kept[where * itemsize // unit]).any(axis=2) for where in self.where)
+        lost = rows[self.matrix[0]][:, :, None] | columns[self.matrix[1]][:, None, :]
+        return Written(reads, kept, lost)
 
     def begun(self, log: SharedHistory, memory: SharedMemory, instruction: Instruction) -> Array:
         """The same where that was looked at."""

@@ -15,7 +15,6 @@ zeros: compilers move those of a sum's start from before the fence to behind it,
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -33,15 +32,14 @@ from cutegen.emulator.instructions.reader import InstructionReader
 from cutegen.emulator.lanes import WARP, Mask
 from cutegen.emulator.memory.runs import PIECE
 from cutegen.emulator.memory.shared_memory import TABOO
-from cutegen.emulator.memory.shared_memory import UNWRITTEN as UNWRITTEN_UNIT
-from cutegen.emulator.operations.operands import Getter, Note, Operation, getter
+from cutegen.emulator.operations.operands import Getter, Note, Operation
 from cutegen.emulator.operations.state import Lanes
-from cutegen.emulator.ptx.model import Immediate, Instruction, Operand, Register, Vector
-from cutegen.emulator.ptx.types import TYPES
+from cutegen.emulator.ptx.model import Immediate, Instruction
 from cutegen.emulator.synchronisation.product_groups import WARPS
 from cutegen.emulator.warps.by_warp import by_thread, by_warp, registers_by_warp, taking_part, whole_warps
+from cutegen.emulator.warps.product_form import ProductForm, read_form
 from cutegen.emulator.warps.product_reads import product_reads
-from cutegen.emulator.warps.product_types import KINDS, cut, widened
+from cutegen.emulator.warps.product_types import cut, widened
 from cutegen.emulator.warps.shared_matrices import Places, places_told
 
 _MOST_GROUPS = 7
@@ -49,30 +47,6 @@ _MOST_GROUPS = 7
 
 _ROWS = 16
 """Of the result that one warp makes."""
-
-
-@dataclass(frozen=True)
-class _Form:
-    """A wgmma.mma_async of m64 by `columns`: the slots of its accumulators, and how to find its other operands."""
-
-    instruction: Instruction
-    columns: int
-    kinds: tuple[str, str]
-    slots: tuple[int, ...]
-    a: Getter
-    b: Getter
-    keeps: Getter
-    origins: tuple[int, ...]
-    signs: tuple[int, int]
-    transposed: tuple[bool, bool]
-
-    @property
-    def itemsize(self) -> int:
-        return KINDS[self.kinds[0]][0]
-
-    @property
-    def depth(self) -> int:
-        return KINDS[self.kinds[0]][1]
 
 
 def warpgroup_operation(instruction: Instruction, slots: Mapping[str, int], note: Note) -> Operation:
@@ -83,55 +57,9 @@ def warpgroup_operation(instruction: Instruction, slots: Mapping[str, int], note
         reader.fail("only .sync.aligned")
     if what == "mma_async":
         note("shared", PIECE)
-        return partial(_multiply, _read_form(reader, slots))
+        return partial(_multiply, read_form(reader, slots))
     reader.operands(0)
     return partial(_fence if what == "fence" else _commit, instruction)
-
-
-def _read_form(reader: InstructionReader, slots: Mapping[str, int]) -> _Form:
-    """Reads wgmma.mma_async with A and B in shared memory and accumulators of float32."""
-    shape = re.fullmatch(r"m64n(\d+)k(\d+)", reader.left[0]) if reader.left else None
-    kinds = reader.left[1:]
-    del reader.left[:]
-    of_8_bits = set(kinds[1:]) <= set(F8_FORMATS)  # of which either type multiplies the other
-    if len(kinds) != 3 or kinds[0] != "f32" or kinds[1] not in KINDS or (kinds[1] != kinds[2] and not of_8_bits):
-        reader.fail("these types together")
-    kind = kinds[1]
-    columns = int(shape[1]) if shape else 0
-    if shape is None or int(shape[2]) != KINDS[kind][1] or columns % 8 or not 8 <= columns <= 256:
-        reader.fail("this shape with these types")
-    given = reader.operands(8 if kind in ("bf16", "f16") else 6)  # the others cannot be transposed
-    accumulators, a, b, keeps, *rest = given
-    items = accumulators.items if isinstance(accumulators, Vector) else ()
-    registers = [item for item in items if isinstance(item, Register) and item.width == 32]
-    if len(registers) != columns // 2 or len(items) != len(registers):
-        reader.fail(f"an accumulator of {len(items)} registers, {columns // 2} of 32 bits were expected")
-    if isinstance(a, Vector):
-        reader.fail("A in registers")
-    numbers = [_constant(reader, one) for one in rest]
-    if any(sign not in (1, -1) for sign in numbers[:2]) or any(bit not in (0, 1) for bit in numbers[2:]):
-        reader.fail("these constants")
-    sources = [reader.source(one, TYPES[k]) for one, k in ((a, "b64"), (b, "b64"), (keeps, "pred"))]
-    find_a, find_b = (getter(one, 64, slots, {}, reader.instruction) for one in sources[:2])
-    return _Form(
-        reader.instruction,
-        columns,
-        (kinds[1], kinds[2]),
-        tuple(slots[register.name] for register in registers),
-        find_a,
-        find_b,
-        getter(sources[2], 1, slots, {}, reader.instruction),
-        tuple(slots[one.name] for one in sources if isinstance(one, Register)),
-        (numbers[0], numbers[1]),
-        (bool(numbers[2]), bool(numbers[3])) if len(numbers) > 2 else (False, False),
-    )
-
-
-def _constant(reader: InstructionReader, operand: Operand) -> int:
-    """An operand as a small whole number with a sign."""
-    if not isinstance(operand, Immediate) or operand.width is not None:
-        reader.fail("a constant was expected")
-    return operand.bits - (1 << 64) if operand.bits >> 63 else operand.bits
 
 
 def _lane(lanes: Lanes, warp: int) -> tuple[int, int]:
@@ -208,8 +136,10 @@ def _end(lanes: Lanes, landed: Iterable[tuple[tuple[int, ...], Array]], instruct
                 raise Stop("wgmma", text, instruction, _lane(lanes, warp))
         rows, mask = products.rows(slots), _threads(lanes, warps)
         held = products.held[rows, np.arange(products.count)]
-        for slot, bits in zip(slots, held, strict=True):
-            lanes.put(slot, by_thread(lanes, bits), mask)
+        for row, slot, bits in zip(rows[:, 0].tolist(), slots, held, strict=True):
+            lost = None if products.unknown is None else products.unknown[row]
+            lost = by_thread(lanes, lost) if lost is not None and lost[warps].any() else None
+            lanes.put(slot, by_thread(lanes, bits), mask, lost)
         products.seen[rows, warps] = held[:, warps]
 
 
@@ -235,7 +165,7 @@ def _threads(lanes: Lanes, warps: Array) -> Array:
     return by_thread(lanes, rows)
 
 
-def _multiply(form: _Form, lanes: Lanes, mask: Mask) -> None:
+def _multiply(form: ProductForm, lanes: Lanes, mask: Mask) -> None:
     """Starts the products of warps. Raises Stop for a fault."""
     instruction, products = form.instruction, lanes.team.products
     warps = whole_warps(lanes, mask, instruction)
@@ -254,9 +184,13 @@ def _multiply(form: _Form, lanes: Lanes, mask: Mask) -> None:
 
     shape = form.columns, form.depth, form.transposed
     reads = product_reads(lanes, warps, (shape, *(bits.tobytes() for bits, _ in sides)), places, form.itemsize)
-    raw = reads.elements(log, lanes.shared, instruction)
+    raw, unknown = reads.elements(log, lanes.shared, instruction), None
+    if raw is None and (written := reads.written(lanes.shared)) is not None:
+        raw = written.elements(log, lanes.shared, instruction)
+        if raw is not None:
+            reads, unknown = written.reads, written.lost
     if raw is None:
-        _check_reads(form, lanes, warps, places())
+        unknown = _check_reads(form, lanes, warps, places())
         raw = reads.begun(log, lanes.shared, instruction)
     sums = np.empty((len(warps), _ROWS, form.columns))
     rows = widened(raw[reads.where[0]], form.kinds[0])
@@ -267,10 +201,10 @@ def _multiply(form: _Form, lanes: Lanes, mask: Mask) -> None:
         )
     agents = [_agent(lanes, warp) for warp in warps.tolist()]
     products.begin(warps, form.slots, partial(log.products.end, instruction, reads, agents))
-    _accumulate(form, lanes, warps, sums, found[2] != 0, resting, now)
+    _accumulate(form, lanes, warps, sums, found[2] != 0, resting, now, unknown)
 
 
-def _places(form: _Form, lanes: Lanes, warps: Array, descriptors: Array, side: int, size: int) -> list[Places]:
+def _places(form: ProductForm, lanes: Lanes, warps: Array, descriptors: Array, side: int, size: int) -> list[Places]:
     """Where each warp's part of A lies (side 0), or all of B (side 1). Raises Stop for a descriptor with an offset."""
     found = []
     for warp, bits in zip(warps.tolist(), descriptors.tolist(), strict=True):
@@ -294,7 +228,7 @@ def _of_warp(lanes: Lanes, get: Getter, warps: Array, instruction: Instruction) 
     return np.asarray(values[:, 0])
 
 
-def _check_fenced(form: _Form, lanes: Lanes, warps: Array) -> tuple[Array, Array]:
+def _check_fenced(form: ProductForm, lanes: Lanes, warps: Array) -> tuple[Array, Array]:
     """In which warps no product in flight writes each of the accumulators, shape (slots, warps), and what the registers
     hold where there are such, shape (slots, warps, 32).
 
@@ -320,53 +254,80 @@ def _check_fenced(form: _Form, lanes: Lanes, warps: Array) -> tuple[Array, Array
     return resting, now
 
 
-def _check_reads(form: _Form, lanes: Lanes, warps: Array, places: Sequence[Sequence[Places]]) -> None:
-    """Raises Stop for the first fault of what warps read, looked for in one matrix after the other."""
+def _check_reads(form: ProductForm, lanes: Lanes, warps: Array, places: Sequence[Sequence[Places]]) -> Array | None:
+    """Raises Stop for the first fault of what warps read, looked for in one matrix after the other.
+
+    Returns which products are made of what was never written, shape (warps, 16, columns); None where there is none.
+    """
     log = lanes.shared.log
     assert isinstance(log, SharedHistory)
-    for warp, *matrices in zip(warps.tolist(), *places, strict=True):
+    unknown = np.zeros((len(warps), _ROWS, form.columns), np.bool_)
+    for number, (warp, *matrices) in enumerate(zip(warps.tolist(), *places, strict=True)):
         lane = _lane(lanes, warp)
-        for one in matrices:
-            _check_written(form.instruction, lanes, one, lane)
+        for side, one in enumerate(matrices):
+            lost = _unwritten(form.instruction, lanes, one, lane)
+            if lost is not None:
+                unknown[number] |= lost[None, :] if side else lost[:, None]
             rows = one.rows(lanes.shared.unit)
             each = len(rows) // len(one.pieces)
             log.check_gather(
                 form.instruction, log.gathered(rows, lane[1], lane[0] + np.arange(len(rows)) // each % WARP)
             )
+    return unknown if unknown.any() else None
 
 
-def _check_written(instruction: Instruction, lanes: Lanes, places: Places, lane: tuple[int, int]) -> None:
-    """Raises Stop unless there are data at some places in the shared memory of a lane's block."""
+def _unwritten(instruction: Instruction, lanes: Lanes, places: Places, lane: tuple[int, int]) -> Array | None:
+    """Which rows of a matrix in the shared memory of a lane's block have an element that was never written; None where
+    there is none. Raises Stop for places that hold no data.
+    """
     memory, low, high = lanes.shared, places.low, places.high
     if low < 0 or high > memory.size:
         text = f"wgmma reads shared memory at bytes {low} to {high - 1}; the block has {memory.size} bytes"
         raise Stop("out-of-bounds", text, instruction, lane, address=low)
     rows = places.rows(memory.unit)
     flags = memory.flags[rows, lane[1]]
-    if flags.any():
-        at = int((flags != 0).argmax())
-        byte = int(rows[at]) * memory.unit
-        if (flags & UNWRITTEN_UNIT).any() and not (flags & TABOO).any():
-            text = f"wgmma reads byte {byte} of shared memory, which nothing has written"
-            raise Stop("never-written", text, instruction, lane, address=byte)
+    if not flags.any():
+        return None
+    taboo = (flags & TABOO) != 0
+    if taboo.any():
+        byte = int(rows[int(taboo.argmax())]) * memory.unit
         text = f"wgmma reads byte {byte} of shared memory, where no data lie that it may read"
         raise Stop("out-of-bounds", text, instruction, lane, address=byte)
+    lost: Array = (flags.take(places.where // memory.unit) != 0).any(axis=1)
+    return lost
 
 
-def _accumulate(form: _Form, lanes: Lanes, warps: Array, sums: Array, keeps: Array, resting: Array, now: Array) -> None:
+def _accumulate(
+    form: ProductForm,
+    lanes: Lanes,
+    warps: Array,
+    sums: Array,
+    keeps: Array,
+    resting: Array,
+    now: Array,
+    unknown: Array | None,
+) -> None:
     """Adds to the accumulators, or where it does not keep them starts them, and leaves their registers without meaning.
 
-    `sums` are the products, shape (warps, 16, columns); `resting` and `now` are what `_check_fenced` found.
+    `sums` are the products, shape (warps, 16, columns), of which those that are `unknown` mean nothing; `resting` and
+    `now` are what `_check_fenced` found.
     """
     products = lanes.team.products
     rows, mask = products.rows(form.slots), _threads(lanes, warps)
-    read = keeps & resting
-    for slot, some in zip(form.slots, read, strict=True) if read.any() else ():
+    read, lost = keeps & resting, products.unknown
+    for row, slot, some in zip(rows[:, 0].tolist(), form.slots, read, strict=True) if read.any() else ():
         if slot in lanes.poison:
-            bad = some & by_warp(lanes, poisoned_lanes(lanes.poison[slot]))[warps].any(axis=1)
+            poisoned = by_warp(lanes, poisoned_lanes(lanes.poison[slot]))[warps]
+            bad = some & (poisoned if lost is None else poisoned & ~lost[row, warps]).any(axis=1)
             if bad.any():
                 text = "wgmma adds to an accumulator that was never written"
                 raise Stop("never-written", text, form.instruction, _lane(lanes, int(warps[int(bad.argmax())])))
+    if unknown is not None or lost is not None:
+        new = None if unknown is None else _by_lane(form, unknown)
+        kept = (
+            keeps[:, None] & (~resting[:, :, None] | _poisoned(lanes, form.slots, warps)) if lost is not None else None
+        )
+        products.lose(form.slots, warps, new, kept)
     sign, found = form.signs[0] * form.signs[1], products.core
     if found is None or form.kinds[0] in F8_FORMATS:
         products.held[rows, warps] = _added(form, sums * sign, keeps, resting, now, products.held[rows, warps])
@@ -377,11 +338,25 @@ def _accumulate(form: _Form, lanes: Lanes, warps: Array, sums: Array, keeps: Arr
     lanes.lose([form.slots[i] for i in np.flatnonzero(resting.any(axis=1)).tolist()], mask)
 
 
-def _added(form: _Form, sums: Array, keeps: Array, resting: Array, now: Array, held: Array) -> Array:
-    """What accumulators hold with the sums added to what they are, in the registers where they rest, or else `held`."""
+def _by_lane(form: ProductForm, products: Array) -> Array:
+    """Products, shape (warps, 16, columns), as registers have them: shape (slots, warps, 32)."""
     # Register i of lane l has row l // 4 + 8 * (i // 2 % 2) and column 8 * (i // 4) + 2 * (l % 4) + i % 2
-    by_lane = sums.reshape(len(sums), 2, 8, form.columns // 8, 4, 2).transpose(3, 1, 5, 0, 2, 4)
-    parts = by_lane.reshape(form.columns // 2, len(sums), WARP)
+    by_lane = products.reshape(len(products), 2, 8, form.columns // 8, 4, 2).transpose(3, 1, 5, 0, 2, 4)
+    return by_lane.reshape(form.columns // 2, len(products), WARP)
+
+
+def _poisoned(lanes: Lanes, slots: Sequence[int], warps: Array) -> Array:
+    """In which lanes of warps registers are poisoned, shape (slots, warps, 32)."""
+    clean = np.zeros((len(warps), WARP), np.bool_)
+    found = (
+        by_warp(lanes, poisoned_lanes(lanes.poison[slot]))[warps] if slot in lanes.poison else clean for slot in slots
+    )
+    return np.stack(list(found))
+
+
+def _added(form: ProductForm, sums: Array, keeps: Array, resting: Array, now: Array, held: Array) -> Array:
+    """What accumulators hold with the sums added to what they are, in the registers where they rest, or else `held`."""
+    parts = _by_lane(form, sums)
     bits = now if resting.all() else np.where(resting[:, :, None], now, held)
     start = bits.view(np.float32).astype(np.float64)
     if not keeps.all():

@@ -1,0 +1,84 @@
+"""wgmma.mma_async as it is written: its shape, types, accumulators and constants."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from cutegen.emulator.arithmetic.f8_formats import F8_FORMATS
+from cutegen.emulator.instructions.reader import InstructionReader
+from cutegen.emulator.operations.operands import Getter, getter
+from cutegen.emulator.ptx.model import Immediate, Instruction, Operand, Register, Vector
+from cutegen.emulator.ptx.types import TYPES
+from cutegen.emulator.warps.product_types import KINDS
+
+
+@dataclass(frozen=True)
+class ProductForm:
+    """A wgmma.mma_async of m64 by `columns`: the slots of its accumulators, and how to find its other operands."""
+
+    instruction: Instruction
+    columns: int
+    kinds: tuple[str, str]
+    slots: tuple[int, ...]
+    a: Getter
+    b: Getter
+    keeps: Getter
+    origins: tuple[int, ...]
+    signs: tuple[int, int]
+    transposed: tuple[bool, bool]
+
+    @property
+    def itemsize(self) -> int:
+        return KINDS[self.kinds[0]][0]
+
+    @property
+    def depth(self) -> int:
+        return KINDS[self.kinds[0]][1]
+
+
+def read_form(reader: InstructionReader, slots: Mapping[str, int]) -> ProductForm:
+    """Reads wgmma.mma_async with A and B in shared memory and accumulators of float32."""
+    shape = re.fullmatch(r"m64n(\d+)k(\d+)", reader.left[0]) if reader.left else None
+    kinds = reader.left[1:]
+    del reader.left[:]
+    of_8_bits = set(kinds[1:]) <= set(F8_FORMATS)  # of which either type multiplies the other
+    if len(kinds) != 3 or kinds[0] != "f32" or kinds[1] not in KINDS or (kinds[1] != kinds[2] and not of_8_bits):
+        reader.fail("these types together")
+    kind = kinds[1]
+    columns = int(shape[1]) if shape else 0
+    if shape is None or int(shape[2]) != KINDS[kind][1] or columns % 8 or not 8 <= columns <= 256:
+        reader.fail("this shape with these types")
+    given = reader.operands(8 if kind in ("bf16", "f16") else 6)  # the others cannot be transposed
+    accumulators, a, b, keeps, *rest = given
+    items = accumulators.items if isinstance(accumulators, Vector) else ()
+    registers = [item for item in items if isinstance(item, Register) and item.width == 32]
+    if len(registers) != columns // 2 or len(items) != len(registers):
+        reader.fail(f"an accumulator of {len(items)} registers, {columns // 2} of 32 bits were expected")
+    if isinstance(a, Vector):
+        reader.fail("A in registers")
+    numbers = [_constant(reader, one) for one in rest]
+    if any(sign not in (1, -1) for sign in numbers[:2]) or any(bit not in (0, 1) for bit in numbers[2:]):
+        reader.fail("these constants")
+    sources = [reader.source(one, TYPES[k]) for one, k in ((a, "b64"), (b, "b64"), (keeps, "pred"))]
+    find_a, find_b = (getter(one, 64, slots, {}, reader.instruction) for one in sources[:2])
+    return ProductForm(
+        reader.instruction,
+        columns,
+        (kinds[1], kinds[2]),
+        tuple(slots[register.name] for register in registers),
+        find_a,
+        find_b,
+        getter(sources[2], 1, slots, {}, reader.instruction),
+        tuple(slots[one.name] for one in sources if isinstance(one, Register)),
+        (numbers[0], numbers[1]),
+        (bool(numbers[2]), bool(numbers[3])) if len(numbers) > 2 else (False, False),
+    )
+
+
+def _constant(reader: InstructionReader, operand: Operand) -> int:
+    """An operand as a small whole number with a sign."""
+    if not isinstance(operand, Immediate) or operand.width is not None:
+        reader.fail("a constant was expected")
+    return operand.bits - (1 << 64) if operand.bits >> 63 else operand.bits
