@@ -88,11 +88,12 @@ class Allocated:
 
 
 class Partition(NamedTuple):
-    """The part that a block moves of the cells of a name, among so many."""
+    """The part that a block moves of the cells of a name, among so many, in as many boxes."""
 
     name: str
     part: int
     among: int
+    boxes: int = 1
 
 
 class PerThread(tuple[Any, ...]):

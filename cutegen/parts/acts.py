@@ -84,23 +84,28 @@ class Arrive:
 @dataclass(frozen=True)
 class Bring:
     """Starts an asynchronous copy to a cell, which may be a peer's. At some later time the cell has the content, and a
-    barrier of the same block so many bytes.
+    barrier of the same block so many bytes. `left_out` are those of the cell which it does not bring, since none of
+    the tensor lies there.
     """
 
     cell: Cell
     content: Content
     barrier: Barrier
     bytes: int
+    left_out: int = 0
+    box: int | None = None  # its number among those of a cell that are loaded one after the other
 
 
 @dataclass(frozen=True)
 class Multiply:
     """Starts a group of products that read cells, which must have those contents, and use registers by name. They run
-    on until they are drained. A product is an act of all agents of a warpgroup: none starts it alone.
+    on until they are drained. A product is an act of all agents of a warpgroup: none starts it alone. What they make of
+    cells that loads have `left_out` is not used, and these may have any contents.
     """
 
     cells: tuple[tuple[Cell, Content], ...]
     registers: tuple[str, ...] = ()
+    left_out: tuple[tuple[Cell, Content], ...] = ()
 
 
 @dataclass(frozen=True)

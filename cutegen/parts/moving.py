@@ -28,9 +28,12 @@ class Partition(Statement):
     source: str
     rank: str = "0"
     among: str = "1"
+    boxes: str = ""  # how many loads move a cell, where these are several: then `cells` has it in as many parts
+    cells: str = ""
 
     def acts(self, at: Acting) -> Iterator[Act]:
-        at.partitions[self.shared] = Part(self.tensor, int(at.value(self.rank)), int(at.value(self.among)))
+        boxes = int(at.value(self.boxes)) if self.boxes else 1
+        at.partitions[self.shared] = Part(self.tensor, int(at.value(self.rank)), int(at.value(self.among)), boxes)
         return iter(())
 
 
@@ -38,6 +41,9 @@ class Partition(Statement):
 class Load(Statement):
     """A copy by a tensor map to `cell` of a partition, whose bytes it brings to a barrier: of this block or, by a mask
     (a variable), of each block of the cluster whose bit is set. `content` is what is brought, as Python.
+
+    Of a partition in boxes it moves one, by its number `box`. Where the condition `inside` does not hold, nothing of
+    the tensor is there, and it is left out: no bytes come, and what products make of that place is not stored.
     """
 
     template = "load"
@@ -49,6 +55,8 @@ class Load(Statement):
     index: str
     content: str
     mask: str = ""
+    box: str = ""
+    inside: str = ""
 
     @property
     def place(self) -> str:
@@ -57,12 +65,14 @@ class Load(Statement):
     def acts(self, at: Acting) -> Iterator[Act]:
         at.in_warps(f"load {self.to}")
         bits = int(at.value(self.mask)) if self.mask else 1 << at.agent.block
-        name, part, among = at.found(at.partitions, self.to)
+        name, part, among, boxes = at.found(at.partitions, self.to)
+        box = int(at.value(self.box)) if self.box else None
         place, content = (int(at.value(self.cell)), part), tuple(at.value(self.content))
-        size = at.found(at.allocated, name).own // among
+        size = at.found(at.allocated, name).own // (among * boxes)
+        outside = size if self.inside and not at.value(self.inside) else 0
         for block in (rank for rank in range(at.geometry.size) if bits >> rank & 1):
             barrier = barrier_of(at, self.barriers, self.index, block)
-            yield acts.Bring(Cell(block, name, place), content, barrier, size)
+            yield acts.Bring(Cell(block, name, place), content, barrier, size - outside, outside, box)
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from itertools import permutations
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import groupby, permutations
 from typing import Any
 
 from cutegen.parts.acting import Acting, Allocated, Geometry
@@ -14,6 +15,7 @@ from cutegen.parts.acts import (
     Arrive,
     Bring,
     Cell,
+    Content,
     CpAsync,
     Initialise,
     Look,
@@ -60,14 +62,39 @@ def traced(
             if at.ungrouped:
                 who = f"{role} {group} of block {rank}"
                 refuse("group", f"{who} stores {at.ungrouped[0][0].name} in no group: nobody can wait for it", agent)
-    return Run(_in_parts(acts, allocated), _overlaps(allocated))
+    whole = {agent: list(_whole_loads(agent, own)) for agent, own in acts.items()}
+    return Run(_in_parts(whole, allocated), _overlaps(allocated))
+
+
+def _whole_loads(agent: Agent, acts: Sequence[Act]) -> Iterator[Act]:
+    """Acts in which the boxes of one load, one after the other, are one copy: nobody waits for one of them alone."""
+    for alike, some in groupby(acts, _load_of):
+        if alike is None:
+            yield from some
+            continue
+        loads = [act for act in some if isinstance(act, Bring)]
+        boxes = [load.box for load in loads]
+        if boxes != list(range(len(boxes))):
+            text = f"{agent.role} {agent.group} loads boxes {boxes} of {alike.cell.name} {alike.cell.place[0]}"
+            refuse("content", f"{text}, and not each once", agent)
+        yield replace(alike, bytes=sum(load.bytes for load in loads), left_out=sum(load.left_out for load in loads))
+
+
+def _load_of(act: Act) -> Bring | None:
+    """What is equal of the boxes of one load; None of what is none."""
+    return replace(act, bytes=0, left_out=0, box=None) if isinstance(act, Bring) and act.box is not None else None
 
 
 def _in_parts(run: Mapping[Agent, Sequence[Act]], allocated: Mapping[str, Allocated]) -> dict[Agent, list[Act]]:
-    """Acts whose products read cells in the parts in which these are loaded, which must make up the whole cell."""
+    """Acts whose products read cells in the parts in which these are loaded, which must make up the whole cell, but for
+    parts that loads leave out.
+    """
     parts: dict[Cell, dict[Cell, int]] = defaultdict(dict)
+    left_out: set[tuple[Cell, Content]] = set()
     for act in (act for acts in run.values() for act in acts if isinstance(act, Bring)):
-        parts[act.cell._replace(place=act.cell.place[:1])][act.cell] = act.bytes
+        parts[act.cell._replace(place=act.cell.place[:1])][act.cell] = act.bytes + act.left_out
+        if not act.bytes:
+            left_out.add((act.cell, act.content))
 
     def divided(agent: Agent, number: int, act: Act) -> Act:
         if not isinstance(act, Multiply):
@@ -77,10 +104,14 @@ def _in_parts(run: Mapping[Agent, Sequence[Act]], allocated: Mapping[str, Alloca
             if parts[cell] and size != own:
                 text = f"{agent.role} {agent.group} multiplies {own} bytes of {cell.name} {cell.place[0]}"
                 refuse("bytes", f"{text}, of which loads bring {size}", agent, number)
-        cells = ((part, content) for cell, content in act.cells for part in sorted(parts[cell]) or [cell])
-        return Multiply(tuple(cells), act.registers)
+        cells = [(part, content) for cell, content in act.cells for part in sorted(parts[cell]) or [cell]]
+        read = tuple(one for one in cells if one not in left_out)
+        return Multiply(read, act.registers, tuple(one for one in cells if one in left_out))
 
-    return {agent: [divided(agent, n, act) for n, act in enumerate(acts)] for agent, acts in run.items()}
+    return {
+        agent: [divided(agent, n, act) for n, act in enumerate(acts) if not (isinstance(act, Bring) and not act.bytes)]
+        for agent, acts in run.items()
+    }
 
 
 def _overlaps(allocated: Mapping[str, Allocated]) -> dict[tuple[str, int], set[tuple[str, int]]]:

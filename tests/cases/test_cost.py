@@ -248,8 +248,8 @@ def test_a_case_that_stands_for_more_than_there_is_room_for_says_so() -> None:
     few = "".join(f"  - {{for: {{M: {m}}}, tiler: {{M: 8}}, mma: {{atom: wgmma, rows: N}}}}\n" for m in range(2, 8))
     text = TEXT[: TEXT.index("schedule:")] + f"schedule:\n{few}  - {{for: {{cost: least}}, mma: {{atom: wgmma}}}}\n"
     (said,) = (d for d in cutegen.check(text, "products.yaml") if d.code == "CG301")
-    assert "13 schedules" in said.message and said.help == (
-        "write at most 3 other cases, or the schedules that are to be compared"
+    assert "14 schedules" in said.message and said.help == (
+        "write at most 2 other cases, or the schedules that are to be compared"
     )
 
 

@@ -128,7 +128,7 @@ HOPPER: Spec = GEMM | {
         "mma": {"atom": "wgmma", "rows": "M"},
         "warps": {"roles": "cooperative", "consumers": 2, "registers": {"producer": 40, "consumer": 232}},
         "copies": {
-            "A": {"atom": "tma"},
+            "A": {"atom": "tma", "box": 64},
             "B": {"atom": "tma", "multicast": "cluster"},
             "C": {"atom": "tma", "through": "smem", "columns": 64, "stages": 2, "bits": 32},
         },
@@ -297,6 +297,10 @@ PERTURBED: dict[str, list[tuple[Spec, str, Any, str]]] = {
     "gemm_wgmma_schedule.copies.multicast": [
         (HOPPER, "schedule.copies.B.multicast", "none", TEXT),
         (HOPPER, "schedule.copies.A.multicast", "cluster", REFUSED),  # no other block multiplies it
+    ],
+    "gemm_wgmma_schedule.copies.box": [
+        (HOPPER, "schedule.copies.A.box", 32, TEXT),
+        (HOPPER, "schedule.copies.B.box", 32, REFUSED),  # loaded once for two blocks
     ],
     "gemm_wgmma_schedule.copies.through": [(HOPPER, "schedule.copies.A.through", "smem", REFUSED)],
     "gemm_wgmma_schedule.copies.misaligned": [

@@ -24,7 +24,7 @@ class Loading(Role):
         loads = tuple(self.load(side, number) for side in plan.sides for number in range(len(side.tensors)))
         stage = (
             Wait("empty", "stage", "1 - phase"),
-            Elected((Expect("full", "stage", "STAGE_BYTES"),)),
+            Elected((Expect("full", "stage", "stage_bytes" if self.cut else "STAGE_BYTES"),)),
             *loads,
             *self.advance(),
         )
@@ -33,12 +33,31 @@ class Loading(Role):
             *partitions,
             Note("The next stage, and the phase of its barriers, which changes with each round of all stages"),
             Let("stage, phase", "cutlass.Int32(0), cutlass.Int32(0)"),
-            self.tiles("producer", (Region("schedule.pipeline", "loads", (k_tiles,)),)),
+            self.tiles("producer", (*self.boxes(), Region("schedule.pipeline", "loads", (k_tiles,)))),
         )
         return (
             Region("schedule.warps.registers", "registers of the producer", (Note(note), registers)),
             If("warp_idx == 0", body),
         )
+
+    @property
+    def cut(self) -> list[Side]:
+        """The operands of which boxes beyond the tensor's end are not loaded."""
+        return [side for side in self.plan.sides if side.box is not None]
+
+    def boxes(self) -> Iterator[Statement]:
+        """How many boxes of a tile have something of each operand, and what their loads bring."""
+        notes = ("Boxes that begin beyond the end of a tensor are not loaded", "stage_bytes", "STAGE_BYTES")
+        for number, side in enumerate(self.cut):
+            name, tile = self.stack(side), "m_tile" if side.letter == "A" else "n_tile"
+            block, box = f"BLK_{side.mode.upper()}", f"BOX_{name}"
+            rows = f"m{side.tensor.name}.shape[0] - {tile} * {block}"
+            if number == 0:
+                yield Note(notes[0])
+            yield Let(f"rows_{name}", f"cutlass.max(0, cutlass.min({block}, {rows}))")
+            yield Let(f"boxes_{name}", f"cute.ceil_div(rows_{name}, {box})")
+            missing = f"({block} // {box} - boxes_{name}) * BOX_BYTES_{name}"
+            yield Let("stage_bytes", f"{notes[2]} - {missing}") if number == 0 else Let("stage_bytes", missing, "-")
 
     def partition(self, side: Side, number: int) -> Statement:
         """What the loads of one tensor of an operand move, and, with the last one, which blocks they serve."""
@@ -50,9 +69,13 @@ class Loading(Role):
         part = part if side.shared_by > 1 else {}
         names, mask = " and ".join(tensor.name for tensor in side.tensors), multicast_mask(plan, side)
         served = (Note(f"The blocks of the cluster that multiply the same of {names}"), Let(f"mask_{stack}", mask))
+        extent, several = mode if side.box is None else f"BOX_{stack}", side.box is not None
+        boxes = Code(f"s{name}_boxes = cute.local_tile(", (f"s{name}", f"({extent}, {K})", "(None, 0, None)"), ")")
+        part |= {"boxes": f"{mode} // {extent}", "cells": f"s{name}_boxes"} if several else {}
         body = (
-            Code(f"g{name} = cute.local_tile(", (f"m{name}", f"({mode}, {K})", every), ")"),
+            Code(f"g{name} = cute.local_tile(", (f"m{name}", f"({extent}, {K})", every), ")"),
             *[beside] * (len(side.tensors) > 1),
+            *[boxes] * several,
             Partition(name, f"t{name}s{name}", f"t{name}g{name}", f"g{name}", **part),
             *(served if mask and number == len(side.tensors) - 1 else ()),
         )
@@ -63,7 +86,10 @@ class Loading(Role):
         plan, tensor = self.plan, side.tensors[number]
         tile = "m_tile" if side.letter == "A" else "n_tile"
         matrix = ", l_tile" if plan.has_batch(tensor) else ""
-        name = tensor.name
+        name, boxed = tensor.name, side.box is not None
+        block, stack = f"BLK_{side.mode.upper()}", self.stack(side)
+        count = f"{block} // BOX_{stack}"
+        tile = f"{tile} * ({count}) + box" if boxed else tile
         load = Load(
             tensor=name,
             source=f"t{name}g{name}[None, {tile}, {self.k_tile}{matrix}]",
@@ -72,9 +98,12 @@ class Loading(Role):
             barriers="full",
             index="stage",
             content=self.loaded,
-            mask=f"mask_{self.stack(side)}" if side.shared_by > 1 else "",
+            mask=f"mask_{stack}" if side.shared_by > 1 else "",
+            box="box" if boxed else "",
+            inside=f"box < boxes_{stack}" if boxed else "",
         )
-        return Region(f"schedule.copies.{name}", f"load of {name}", (load,))
+        body = (For("box", f"cutlass.range_constexpr({count})", (load,)),) if boxed else (load,)
+        return Region(f"schedule.copies.{name}", f"load of {name}", body)
 
     def loaders(self) -> Body:
         plan = self.plan

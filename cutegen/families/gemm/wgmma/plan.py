@@ -21,11 +21,17 @@ class Side:
     k_major: bool
     swizzle: int  # bytes
     shared_by: int = 1  # blocks of a cluster that one load serves
+    box: int | None = None  # elements of one load along `mode`; None: of the whole tile
 
     @property
     def tensor(self) -> Tensor:
         """The first, which the others are like."""
         return self.tensors[0]
+
+    @property
+    def box_bytes(self) -> int:
+        """The bytes, for 1 along k, of one box of all tensors."""
+        return (self.box or 0) * len(self.tensors) * self.tensor.dtype.bytes
 
     @property
     def extent(self) -> int:

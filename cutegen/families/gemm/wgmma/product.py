@@ -18,6 +18,7 @@ TARGET = "sm_90a"  # which has wgmma
 ROWS = 64  # of one wgmma
 WARPGROUP = 128  # threads
 BESIDE = 26  # registers of a consumer besides its accumulators: addresses, descriptors, a slice of the epilogue
+SWIZZLE_ROWS = 8  # after which a swizzle repeats
 SWIZZLED = 1024  # bytes, at multiples of which swizzled tiles stand: after eight lines the swizzle repeats
 COLUMNS, MOST_COLUMNS = 8, 256  # of one wgmma: a multiple of, and at most
 DEPTH_BYTES = 32  # of one wgmma along k
@@ -124,6 +125,19 @@ def shared_by(spec: Spec, tensor: Tensor) -> int:
     copy = spec.schedule.copies.get(tensor.name)
     multicast = copy is not None and copy.multicast == "cluster"
     return spec.schedule.cluster.get(lacked(spec, tensor), 1) if multicast else 1
+
+
+def box_of(spec: Spec, tensor: Tensor) -> int | None:
+    """Elements of one load of an operand along the mode that it shares with the output; None: the whole tile."""
+    copy = spec.schedule.copies.get(tensor.name)
+    return None if copy is None else copy.box
+
+
+def box_unit(spec: Spec, tensor: Tensor) -> int:
+    """What the extent of a box is a multiple of: rows that a swizzle repeats after, or elements that it spans."""
+    if tensor.major == product_of(spec).k:
+        return SWIZZLE_ROWS
+    return (spec.schedule.smem[tensor.name].swizzle or 128) // tensor.dtype.bytes
 
 
 def passing(spec: Spec) -> tuple[Tensor, ...]:

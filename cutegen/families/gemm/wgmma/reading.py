@@ -83,7 +83,7 @@ def check_schedule(
 def _check_copy(ctx: Context, tensor: str, copy: Copy, operands: tuple[str, ...], lead: str) -> None:
     """Says which words of the copy of an operand, or of an output, have no meaning for it."""
     where = ("schedule", "copies", tensor)
-    wrong: tuple[str, ...] = ("multicast", *["bits"] * (tensor != lead))
+    wrong: tuple[str, ...] = ("multicast", "box", *["bits"] * (tensor != lead))
     if copy.atom == "universal" and copy.misaligned is not None:
         ctx.say("CG203", f"`{tensor}` is stored from registers, wherever it stands", *where, "misaligned", key=True)
     wrong = ("through", "columns", "stages", "bits") if tensor in operands else wrong
@@ -118,7 +118,6 @@ def _check_source(ctx: Context, tensor: Tensor, copy: Copy, lead: Tensor) -> Non
             ctx.say(
                 "CG203", f"`{tensor.name}` has {whose}, and no `{word}` of its own", *where, word, key=True, help=help
             )
-    if copy.multicast is not None:
-        ctx.say(
-            "CG203", f"`{tensor.name}` is brought to one block: it has no `multicast`", *where, "multicast", key=True
-        )
+    for word, what in (("multicast", "brought to one block"), ("box", "brought in pieces of 64 rows")):
+        if getattr(copy, word) is not None:
+            ctx.say("CG203", f"`{tensor.name}` is {what}: it has no `{word}`", *where, word, key=True)

@@ -23,6 +23,7 @@ Kind = Literal["grid", "persistent"]
 Launch = Literal["dependent", "serial"]
 Misaligned = Literal["refuse", "workspace"]
 MOST_STAGES = 16  # tiles, or buffers of a warpgroup, in shared memory
+MOST_BOX = 256  # elements along a mode that one load brings (PTX ISA 9.1, section 5.5.3)
 MOST_CLUSTER = 8  # blocks of a cluster that every Hopper takes
 
 
@@ -83,6 +84,12 @@ class Copy:
     multicast: Multicast | None = key(
         Choice(get_args(Multicast)),
         "Whether a tile of A or B is loaded once for all blocks of the `cluster` that multiply it, or by each of them.",
+    )
+    box: int | None = key(
+        Integer(8, MOST_BOX),
+        "Elements of one load of A or B along the mode that the output has as well. A tile that ends beyond the tensor "
+        "is loaded in such boxes, and those with nothing of the tensor are left out: the hardware writes zeros there, "
+        "at 16 bytes a cycle.",
     )
     through: Literal["smem"] | None = key(
         Choice(("smem",)),

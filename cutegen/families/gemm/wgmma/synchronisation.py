@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 
+from cutegen.analysis.words import count
 from cutegen.atoms.targets import WARP
 from cutegen.families.common.ordering import rounds
 from cutegen.families.gemm.wgmma.plan import WarpspecializedPlan
@@ -23,16 +24,18 @@ from cutegen.parts.tracing import traced
 @dataclass(frozen=True)
 class Counts:
     """Tiles of the output that a cluster takes, and tiles along k of the sum of each; the cluster's number, and that
-    of all clusters.
+    of all clusters; and how many rows of each operand a tile has, where it ends beyond them: None where it does not.
     """
 
     tiles: int
     k_tiles: int
     first: int = 0
     clusters: int = 1
+    rows: int | None = None
 
     def __str__(self) -> str:
-        return f"{self.tiles} x {self.k_tiles}"
+        cut = "" if self.rows is None else f", {count(self.rows, 'row')} each"
+        return f"{self.tiles} x {self.k_tiles}{cut}"
 
     @property
     def all_tiles(self) -> int:
@@ -45,7 +48,7 @@ def counts(plan: WarpspecializedPlan) -> Iterator[Counts]:
     steps, several tiles of more steps than there are stages, many of few, and what has no step. Where blocks share a
     sum, some have a step more than others, or one where others have none; where they walk tiles, other clusters do so
     beside them. A warpgroup that skips another one's tile goes round the stages several times at once: an even number
-    of times, and an odd one.
+    of times, and an odd one. Where boxes beyond a tensor's end are not loaded, tiles have one row, or none.
     """
     assert plan.stages is not None
     split, stages = plan.split, plan.stages
@@ -69,6 +72,10 @@ def counts(plan: WarpspecializedPlan) -> Iterator[Counts]:
         if plan.empty_sum:
             yield Counts(3, 0)
     yield Counts(1, split * rounds(stages))
+    if any(side.box is not None for side in plan.sides):
+        tiles = 1 if plan.blocks is None else 2
+        yield Counts(tiles, split * (stages + 1), rows=1)
+        yield Counts(tiles, split * (stages + 1), rows=0)
 
 
 def run_of(plan: WarpspecializedPlan, sizes: Counts, tree: Body | None = None, *, whole: bool = False) -> Run:
@@ -82,10 +89,12 @@ def run_of(plan: WarpspecializedPlan, sizes: Counts, tree: Body | None = None, *
     for constant in constants_of(plan):
         constants[constant.name] = value_of(constant.value, constants)
     # The last tile along k is not whole
-    lead = Shaped((0, max(0, sizes.k_tiles * plan.tile[plan.k] - 1)))
+    depth = max(0, sizes.k_tiles * plan.tile[plan.k] - 1)
+    rows = {side: side.block if sizes.rows is None else sizes.rows for side in plan.sides}
     given = {
         **{"first": sizes.first, "clusters": sizes.clusters, "tiles_m": sizes.all_tiles, "tiles_n": 1, "tiles_l": 1},
-        f"m{plan.a.tensor.name}": lead,
+        **{"m_tile": 0, "n_tile": 0},  # each has as many rows
+        **{f"m{side.tensor.name}": Shaped((rows[side], depth)) for side in plan.sides},
     }
     geometry = Geometry(*plan.cluster, plan.split)
     body = kernel_body(plan, []) if tree is None else tree
@@ -103,7 +112,7 @@ def _all_multiplied(plan: WarpspecializedPlan, sizes: Counts, run: Run) -> None:
     of_place: dict[int, Counter[Content]] = {x: Counter() for x in range(prod(plan.cluster))}
     for agent, acts in run.acts.items():
         products = (act for act in acts if isinstance(act, Multiply) and agent.part == 0)
-        of_place[agent.block % len(of_place)].update(product.cells[0][1] for product in products)
+        of_place[agent.block % len(of_place)].update((*product.cells, *product.left_out)[0][1] for product in products)
     for found in of_place.values():
         for step in sorted({*wanted, *found}):
             if found[step] != wanted.get(step, 0):

@@ -145,6 +145,7 @@ def constants_of(plan: WarpspecializedPlan) -> tuple[Constant, ...]:
         *([Constant("BLOCKS", str(plan.blocks), "at most", f"{walk}.blocks")] if plan.blocks is not None else []),
         *([Constant("BAND", str(plan.band), "tiles", f"{walk}.swizzle")] if plan.band > 1 else []),
         Constant("STAGE_BYTES", str(plan.stage_bytes), "that the loads of one tile bring", tiler),
+        *_boxes(plan),
         *(
             [Constant("SENT_BYTES", str(plan.sent_bytes), "that the other blocks send", tiler)]
             if plan.split > 1
@@ -172,6 +173,14 @@ def constants_of(plan: WarpspecializedPlan) -> tuple[Constant, ...]:
             else ()
         ),
     )
+
+
+def _boxes(plan: WarpspecializedPlan) -> Iterator[Constant]:
+    """Of operands that are loaded in boxes the rows and the bytes of one."""
+    for side in (side for side in plan.sides if side.box is not None):
+        name, path = stack_name(plan.spec, side.tensors), f"schedule.copies.{side.tensor.name}.box"
+        yield Constant(f"BOX_{name}", str(side.box), f"elements along {side.mode} that one load of {name} brings", path)
+        yield Constant(f"BOX_BYTES_{name}", str(side.box_bytes * plan.tile[plan.k]), "", path)
 
 
 def with_fields(plan: WarpspecializedPlan, names: frozenset[str] | None) -> WarpspecializedPlan | None:
@@ -335,9 +344,9 @@ def _walk(plan: WarpspecializedPlan) -> dict[str, Any]:
 
 def _side(plan: WarpspecializedPlan, blocks: dict[str, str], side: Side, stages: Buffer) -> dict[str, Any]:
     """What is printed of A or B."""
-    is_a = side.letter == "A"
-    box, order = f"({blocks[side.mode]}, {blocks[plan.k]})", (0, 1, 2) if side.k_major else (1, 0, 2)
-    name = stack_name(plan.spec, side.tensors)
+    is_a, name = side.letter == "A", stack_name(plan.spec, side.tensors)
+    extent = blocks[side.mode] if side.box is None else f"BOX_{name}"
+    box, order = f"({extent}, {blocks[plan.k]})", (0, 1, 2) if side.k_major else (1, 0, 2)
     atom = kind(plan, name, side.k_major, side.swizzle)
     shares = side.shared_by > 1
     return {

@@ -114,7 +114,7 @@ def test_right(name: str, tmp_path: Path) -> None:
 PLACE, NEXT = "(BLK_M, BLK_N), (m_tile, n_tile, l_tile)", "k_tile, l_tile],\n                        tBsB"
 STRIDES = "cute.make_layout(mC.shape, stride=({}, 0, mbias.stride[0]))"
 MISTAKES = {
-    "tiles of A are those of the first matrix": ("tAgA[None, m_tile, k_tile, l_tile]", "tAgA[None, m_tile, k_tile, 0]"),
+    "tiles of A are those of the first matrix": ("+ box, k_tile, l_tile]", "+ box, k_tile, 0]"),
     "tiles of B are those of the next matrix": (NEXT, NEXT.replace("l_tile", "l_tile + 1")),
     "tiles of C go to the first matrix": ("to_gC[None, row, column, l_tile]", "to_gC[None, row, column, 0]"),
     "matrices are stored in the other order": ("row, column, l_tile]", "row, column, tiles_l - 1 - l_tile]"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cutegen.dtypes import Dtype
-from cutegen.families.gemm.wgmma.product import ALIGN, TARGET, product_of, stands_anywhere
+from cutegen.families.gemm.wgmma.product import ALIGN, TARGET, box_unit, product_of, stands_anywhere
 from cutegen.families.gemm.wgmma.schedule import Spec
 from cutegen.lint.rule import Say
 
@@ -19,11 +19,36 @@ def _stacked(spec: Spec, say: Say) -> None:
         if other.major != first.major:
             help = f"write `major: {first.major}`"
             say(f"{message} lie in memory alike", "tensors", other.name, "major", help=help)
-        for field, words, word in (("smem", smem, "swizzle"), ("copies", copies, "multicast")):
+        for field, words, word in (
+            ("smem", smem, "swizzle"),
+            ("copies", copies, "multicast"),
+            ("copies", copies, "box"),
+        ):
             own, wanted = (getattr(words.get(tensor.name), word, None) for tensor in (other, first))
             if own is not None and wanted is not None and own != wanted:
                 where = ("schedule", field, other.name, word)
                 say(f"{message} have one {word}", *where, help=f"write `{word}: {wanted}`, or leave it out")
+
+
+def _boxed(spec: Spec, say: Say) -> None:
+    """Says what is wrong with the boxes that an operand is loaded in."""
+    for tensor, mode in product_of(spec).sides:
+        copy = spec.schedule.copies.get(tensor.name)
+        block = (spec.schedule.tiler or {}).get(mode)
+        if copy is None or copy.box is None or block is None:
+            continue
+        where, unit = ("schedule", "copies", tensor.name, "box"), box_unit(spec, tensor)
+        if copy.multicast == "cluster":
+            message = f"`{tensor.name}` is loaded once for several blocks, which takes whole tiles"
+            say(message, *where, help="leave `box` out, or write `multicast: none`")
+        elif spec.schedule.predication.get(mode) == "none":
+            message = f"no tile ends beyond `{tensor.name}`, since predication of {mode} is none: it has no boxes"
+            say(message, *where, help=f"leave `box` out, or write `predication: {{{mode}: mask}}`")
+        elif block % copy.box or copy.box % unit:
+            fitting = [str(box) for box in range(unit, block + 1, unit) if block % box == 0]
+            message = f"a box of {copy.box} is no part of a tile of {block} in multiples of {unit}"
+            help = f"write one of {', '.join(fitting)}, or leave it out" if fitting else "leave it out"
+            say(message, *where, help=help)
 
 
 def mapped(spec: Spec, say: Say) -> None:
@@ -61,6 +86,7 @@ def mapped(spec: Spec, say: Say) -> None:
             message = f"{mode} is fixed at 1, and the tensor maps of matrices have two modes"
             say(message, "static", mode, help=f"leave `{mode}` out of static: any size is taken")
     _stacked(spec, say)
+    _boxed(spec, say)
     for number, target in enumerate(spec.targets):
         if target != TARGET:
             message = f"{target} has no wgmma, which is {TARGET}'s"

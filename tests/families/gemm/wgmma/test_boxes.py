@@ -1,0 +1,135 @@
+"""Operands loaded in boxes: which are, that boxes beyond a tensor's end are left out, and mistakes in that."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from lint_kit import found_in
+from sweep_kit import sampled
+
+from cutegen.codegen import Module, generate
+from cutegen.families.gemm.wgmma.plan import WarpspecializedPlan
+from cutegen.families.gemm.wgmma.synchronisation import counts, run_of
+from cutegen.parts.acts import Arrive, Bring, Multiply
+from cutegen.parts.one_order import prove
+from cutegen.verification.cases import Case
+from cutegen.verification.executor import EmulatorExecutor, load_module
+from cutegen.verification.runner import verify_case
+
+FEW = "  tiler: {M: 32, N: 64, K: 128}\n"
+# A whole tile along M and one of 9 rows, a box and a part of one; along N one whole tile and one of 8 rows
+CUT = Case("cut", "", {"M": 41, "N": 72, "K": 264}, "padded", "integers", blocks=2)
+
+
+def spec(schedule: str = FEW, a: str = "bf16, major: K", rows: str = "N", end: str = "") -> str:
+    return f"""\
+cutegen: 1
+kernel: product
+op: gemm
+tensors:
+  A: {{shape: [M, K], dtype: {a}, align: 16}}
+  B: {{shape: [N, K], dtype: bf16, align: 16}}
+  C: {{shape: [M, N], dtype: bf16, align: 16, role: out}}
+compute: C = A @ B.T
+schedule:
+  mma: {{atom: wgmma, rows: {rows}}}
+{schedule}{end}"""
+
+
+def made(text: str) -> Module:
+    return generate(text, "specs/x.yaml").modules[0]
+
+
+def plan_of(text: str) -> WarpspecializedPlan:
+    plan = made(text).plan
+    assert isinstance(plan, WarpspecializedPlan)
+    return plan
+
+
+def boxes(text: str) -> dict[str, int | None]:
+    """The box of each operand."""
+    return {side.tensor.name: side.box for side in plan_of(text).sides}
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        (spec(), {"A": 16, "B": 64}),
+        (spec("  tiler: {M: 8, N: 64, K: 128}\n"), {"A": 8, "B": 64}),
+        (spec("  tiler: {M: 144, N: 192, K: 64}\n  warps: {consumers: 3}\n"), {"A": 16, "B": 64}),
+        (spec(end="divisible: {M: 32, N: 64}\n"), {"A": None, "B": None}),
+        (spec(end="divisible: {M: 32}\n"), {"A": None, "B": 64}),
+        (spec("  tiler: {M: 128, N: 160, K: 64}\n  cluster: {M: 2}\n", rows="M"), {"A": 64, "B": None}),
+        (spec("  tiler: {M: 128, N: 160, K: 64}\n  cluster: {M: 1}\n", rows="M"), {"A": 64, "B": 32}),
+        (spec("  tiler: {M: 128, N: 64, K: 64}\n", "bf16, major: M", "M"), {"A": 64, "B": None}),
+        (spec(f"{FEW}  copies: {{A: {{box: 32}}}}\n"), {"A": 32, "B": 64}),
+    ],
+    ids=["few rows", "fewer than a box", "three warpgroups", "whole tiles", "whole along M", "shared", "not shared"]
+    + ["along M", "written"],
+)
+def test_what_a_block_loads_alone_and_may_end_within_a_tile_is_loaded_in_boxes(
+    text: str, found: dict[str, int | None]
+) -> None:
+    assert boxes(text) == found
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (spec(f"{FEW}  copies: {{A: {{box: 24}}}}\n"), "write one of 8, 16, 32"),
+        (spec(f"{FEW}  copies: {{A: {{box: 12}}}}\n"), "write one of 8, 16, 32"),
+        (spec(f"{FEW}  copies: {{A: {{box: 16}}}}\n  predication: {{M: none}}\n"), "predication: {M: mask}"),
+        (spec("  cluster: {M: 2}\n  copies: {B: {box: 64}}\n", rows="M"), "multicast: none"),
+        (spec("  tiler: {M: 128, N: 64, K: 64}\n  copies: {A: {box: 32}}\n", "bf16, major: M", "M"), "one of 64, 128"),
+    ],
+    ids=["no part of the tile", "no rows of a swizzle", "no cut tile", "shared", "less than a line"],
+)
+def test_boxes_that_cannot_be_are_refused(text: str, said: str) -> None:
+    (diagnostic,) = (d for d in found_in(text) if d.code == "CG306")
+    assert said in (diagnostic.help or "")
+
+
+def test_an_output_has_no_boxes() -> None:
+    said = found_in(spec(f"{FEW}  copies: {{C: {{box: 16}}}}\n"))
+    assert any(d.code == "CG203" and "`box`" in d.message for d in said)
+
+
+def test_what_is_left_out_is_expected_by_no_barrier_and_multiplied_for_nobody() -> None:
+    plan = plan_of(spec())
+    (none,) = (sizes for sizes in counts(plan) if sizes.rows == 0)
+    run = run_of(plan, none)
+    prove(run)
+    acts = [act for own in run.acts.values() for act in own]
+    assert not any(isinstance(act, Bring) for act in acts)
+    assert all(act.expected == 0 for act in acts if isinstance(act, Arrive))
+    assert all(not act.cells and act.left_out for act in acts if isinstance(act, Multiply))
+
+
+MISTAKES = {
+    "the box that ends in the tensor is left out": ("cute.ceil_div(rows_A, BOX_A)", "rows_A // BOX_A"),
+    "a box more is expected": ("(BLK_M // BOX_A - boxes_A) *", "(BLK_M // BOX_A - boxes_A - 1) *"),
+    "all boxes are loaded": ("if box < boxes_A:", "if box < 2:"),
+    "bytes of a tile of B are those of A": ("stage_bytes -=", "stage_bytes ="),
+    "each box is the first one": ("tAgA[None, n_tile * (BLK_M // BOX_A) + box, k_tile]", "tAgA[None, n_tile, k_tile]"),
+    "all boxes have the first one's place": ("tAsA[None, box, stage]", "tAsA[None, 0, stage]"),
+}
+
+
+def test_tiles_that_end_within_a_box_are_right(tmp_path: Path) -> None:
+    assert outcome(made(spec()), tmp_path, made(spec()).text) == ""
+
+
+@pytest.mark.parametrize("mistake", sampled([*MISTAKES], 3))
+def test_a_mistake_is_seen(mistake: str, tmp_path: Path) -> None:
+    module, (old, new) = made(spec()), MISTAKES[mistake]
+    assert module.text.count(old) == 1, module.text
+    assert outcome(module, tmp_path, module.text.replace(old, new))
+
+
+def outcome(module: Module, folder: Path, text: str) -> str:
+    """What is said of a module with that text in the case `CUT`; empty where it is right."""
+    pytest.importorskip("cutlass")
+    file = folder / "x.py"
+    file.write_text(text, encoding="utf-8")
+    return verify_case(module.plan, CUT, load_module(file), EmulatorExecutor(lines=False)).message
