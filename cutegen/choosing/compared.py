@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from cutegen.choosing.choice import having, tried
+from cutegen.choosing.choice import Choice, having, tried
 from cutegen.choosing.sources import spread
 from cutegen.family import family_of
 from cutegen.language.cases import MAX_CASES, Case, Cases
@@ -43,6 +43,17 @@ def compared_cases(spec: KernelSpec[Cases], ones: Sequence[KernelSpec], report: 
     for place in range(number, number + len(found)):
         report.infer("one of those that are compared where a case by cost says nothing else", "schedule", place)
     return replace(spec, schedule=Cases(tuple(cases)), source=report.source)
+
+
+def by_cost(spec: KernelSpec, choice: Choice) -> Choice:
+    """The choice as a case that stands for all schedules which are compared, where a spec says nothing of its schedule,
+    and its family compares several; else as it is.
+    """
+    one = having(spec, choice.schedule, choice.targets)
+    nothing = not any(path[:1] == ("schedule",) for path in spec.source.values) and _says_nothing(choice.schedule)
+    if spec.tune or not nothing or choice.conditions.on_calls or len(schedules_of(one)) < 2:
+        return choice
+    return replace(choice, conditions=replace(choice.conditions, by_cost=True))
 
 
 def schedules_of(one: KernelSpec) -> list[Schedule]:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from cutegen.choosing.any_size import split
 from cutegen.choosing.choice import Choice, having, tried
 from cutegen.choosing.choices import Choices, Spec
+from cutegen.choosing.compared import by_cost
 from cutegen.choosing.sources import spread
 from cutegen.family import family_of
 from cutegen.language.cases import MAX_CASES, Case, Cases
@@ -29,15 +30,20 @@ def resolve(spec: Spec, report: Report) -> KernelSpec:
         known, choices = split(known, choices)
     elif len(choices) > 1:  # what `tune` has values for is one schedule
         choices = [replace(choices[-1], targets=known.targets)]
+    choices = [by_cost(known, choice) for choice in choices]
     whole: KernelSpec = replace(known, targets=spec.targets)
-    if len(choices) == 1:
+    if len(choices) == 1 and not choices[0].conditions.by_cost:
         report.infer(choices[0].why, "schedule", *ATOM)
         chosen = replace(whole, schedule=choices[0].schedule)
         return family_of(chosen).resolve(chosen, report)
     family_of_cases()
     source = spread(known.source, [("schedule",)] * len(choices))
     report.source = source
-    report.infer("each target has its fastest atom, and a call the kernel that its sizes and addresses fit", "schedule")
+    what = "each target has its fastest atom, and a call the kernel that its sizes and addresses fit"
+    compared = any(choice.conditions.by_cost for choice in choices)
+    report.infer(
+        f"{what}; of those that are compared, the one with the least estimate" if compared else what, "schedule"
+    )
     for number, choice in enumerate(choices):
         report.infer(choice.why, "schedule", number, *ATOM)
     for path in known.source.values.keys() - spec.source.values.keys():
