@@ -15,6 +15,7 @@ from cutegen.codegen.parts import KernelParts, Workspace, WorkspaceMode
 from cutegen.codegen.shipping import mark, told
 from cutegen.dtypes import Dtype
 from cutegen.expressions.places import parts_of
+from cutegen.language.kinds import MAX_INT
 from cutegen.language.model import KernelSpec, Tensor
 
 # Names of the language that C++, its headers and the texts here have for something else
@@ -195,7 +196,10 @@ def _size(spec: KernelSpec, mode: WorkspaceMode) -> str:
     """The size of a mode of a workspace, in C++."""
     known = mode.size if isinstance(mode.size, int) else spec.static.get(mode.size)
     if known is not None:
-        return str(max(1, -(-known // mode.unit)) * mode.unit) if mode.unit > 1 else str(known)
+        return str(mode.rounded(known))
     parts = [str(spec.static[part]) if part in spec.static else _name(part) for part in parts_of(str(mode.size))]
     size = " * ".join(parts)
-    return size if mode.unit == 1 else f"(({size} > 0 ? {size} : 1) + {mode.unit - 1}) / {mode.unit} * {mode.unit}"
+    low, high = mode.within
+    bounds = [f"{size} >= {low}" if low > 0 else f"{size} > 0", *([f"{size} <= {high}"] if high < MAX_INT else [])]
+    counted = f"({' && '.join(bounds)} ? {size} : 1)"
+    return size if mode.unit == 1 else f"({counted} + {mode.unit - 1}) / {mode.unit} * {mode.unit}"

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from cutegen.codegen.formatting import Item
 from cutegen.dtypes import Dtype
+from cutegen.language.kinds import MAX_INT
 from cutegen.language.model import KernelSpec
 
 _CASE = "case"
@@ -47,11 +48,18 @@ class Limit:
 @dataclass(frozen=True)
 class WorkspaceMode:
     """The size of a mode of a workspace, in elements: a number, or that of a mode of the spec, or of several as one by
-    `joined`, at least 1 and in whole units, where a unit is more than one element.
+    `joined`, at least 1 and in whole units, where a unit is more than one element. A size that is not `within` these
+    bounds has another kernel, and counts as 0.
     """
 
     size: int | str
     unit: int = 1
+    within: tuple[int, int] = (0, MAX_INT)
+
+    def rounded(self, size: int) -> int:
+        """The elements where the mode has this size."""
+        counted = size if self.within[0] <= size <= self.within[1] else 0
+        return max(1, -(-counted // self.unit)) * self.unit if self.unit > 1 else counted
 
 
 @dataclass(frozen=True)

@@ -191,7 +191,7 @@ def _workspaces(host: Host, views: Views) -> str:
     for space, x in zip(host.workspaces, arguments, strict=True):
         sizes = host.case.sizes
         least = [prod(sizes[p] for p in parts_of(m.size)) if isinstance(m.size, str) else m.size for m in space.modes]
-        least = [max(1, -(-n // m.unit)) * m.unit if m.unit > 1 else n for n, m in zip(least, space.modes, strict=True)]
+        least = [mode.rounded(size) for size, mode in zip(least, space.modes, strict=True)]
         if x.get_device() != 1:
             return f"{space.parameter} is on {x.device}, and the tensors on cuda:1"
         if str(x.dtype) != f"torch.{space.dtype.torch}" or any(a < b for a, b in zip(x.shape, least, strict=True)):

@@ -11,7 +11,7 @@ from cutegen.analysis.buffers import Buffer, Scratch
 from cutegen.atoms.copies import MBARRIER
 from cutegen.families.common.pointwise import Operand
 from cutegen.families.rowwise.plan import RowwisePlan
-from cutegen.families.rowwise.rows import thread_values
+from cutegen.families.rowwise.rows import THREADS, has_two_results, thread_values
 
 
 def accesses_of(plan: RowwisePlan) -> tuple[Access, ...]:
@@ -56,10 +56,15 @@ def buffers(plan: RowwisePlan) -> Iterator[Buffer]:
     if plan.kept:
         count = plan.row_stages + bool(plan.kept_once)
         yield Buffer("barrier" if count == 1 else "barriers", count, count, 1, 1, count * MBARRIER, "of the block")
+    if plan.fewer_threads and not plan.walked:
+        for column in plan.program.columns:
+            held = THREADS * plan.values
+            yield Buffer(column.tensor, held, held, 1, 1, held * column.dtype.bytes, "of a block with several rows")
     warps = plan.warps_per_row * plan.cluster
+    turns = 2 if has_two_results(plan.flat) else 1
     for reduction in plan.program.reductions if warps > 1 else ():
-        bytes_ = warps * plan.rows * reduction.dtype.bytes
-        yield Buffer(reduction.name, warps, warps, plan.rows, 1, bytes_, "of the block's rows")
+        bytes_ = warps * plan.rows * turns * reduction.dtype.bytes
+        yield Buffer(reduction.name, warps, warps, plan.rows, turns, bytes_, "of the block's rows")
     each, kinds = plan.barriers
     if each:
         yield Buffer("barriers", each, each, 1, kinds, each * kinds * MBARRIER, "of the cluster")

@@ -30,6 +30,8 @@ def ahead(plan: RowwisePlan, texts: WalksText, tile: str, block: str, divisors: 
     """What the templates print. `tile` is the text of a block's tile of rows, `divisors` are what counts them."""
     any_tile = _tile_of_first_rows(plan, "0")
     own_part = _tile_of_first_rows(plan, "rank") if plan.cluster > 1 else any_tile
+    if plan.fewer_threads:
+        any_tile, own_part = python_tuple(["0"] * len(plan.flat.lead.shape)), tile
     loaders = []
     if plan.ahead:
         rows, fixed = texts.ahead, texts.fixed
@@ -73,8 +75,8 @@ def _passed(plan: RowwisePlan, operands: list[OperandText], divisors: list[str])
     for o in operands:
         parameters += [f"copy_{o.tensor.name}: cute.CopyAtom", f"t{lead}r{o.tensor.name}: cute.Tensor"]
         arguments += [f"copy_{o.tensor.name}", f"t{lead}r{o.tensor.name}"]
-    parameters += ["tv_layout: cute.Layout"]
-    arguments += ["tv_layout"]
+    own = "own_values" if plan.fewer_threads else "tv_layout"
+    parameters, arguments = [*parameters, f"{own}: cute.Layout"], [*arguments, own]
     if plan.cluster > 1:
         parameters, arguments = [*parameters, "rank: cutlass.Int32"], [*arguments, "rank"]
     if plan.flat.schedule.narrows:

@@ -18,6 +18,7 @@ from cutegen.families.rowwise.rows import (
 )
 from cutegen.families.rowwise.schedule import RowCopy, RowwiseSchedule, Spec
 from cutegen.families.rowwise.smem_inference import HELD, IN_SMEM, MOST_IN_SMEM
+from cutegen.families.rowwise.summed_inference import summed_lengths
 from cutegen.language.cases import Case, Conditions, SizeIs
 from cutegen.planning.report import Report
 
@@ -33,11 +34,13 @@ def inferred_cases(spec: Spec) -> tuple[Case, ...]:
     memory, with more blocks for each the longer they are.
     """
     modern = tuple(target for target in spec.targets if has_bulk_copies(target))
-    if spec.schedule != RowwiseSchedule() or not modern or not is_sound(spec):
+    if spec.schedule != RowwiseSchedule() or not is_sound(spec):
         return ()
     only = () if modern == spec.targets else modern
+    if row_of(spec) not in spec.static and program(spec).columns:
+        return _of_summed_rows(spec, modern, only)
     found = [Case(Conditions(only, *one), _of_long_rows(spec)) for one in _long_rows(spec, modern)]
-    if not found and only and _schedule(spec, modern) != _schedule(spec, spec.targets):
+    if not found and only and modern and _schedule(spec, modern) != _schedule(spec, spec.targets):
         found = [Case(Conditions(only), RowwiseSchedule())]
     return (*found, Case(Conditions(), RowwiseSchedule())) if found else ()
 
@@ -45,6 +48,24 @@ def inferred_cases(spec: Spec) -> tuple[Case, ...]:
 def _schedule(spec: Spec, targets: tuple[str, ...]) -> RowwiseSchedule:
     """What is inferred for some targets."""
     return resolve(replace(spec, targets=targets), Report(spec.source)).schedule
+
+
+def _of_summed_rows(spec: Spec, modern: tuple[str, ...], only: tuple[str, ...]) -> tuple[Case, ...]:
+    """The cases of rows of any length over which something is summed: held by a block, or by a cluster of some.
+
+    A thread keeps its columns' sums in registers, and only what is longer than all these hold is walked in pieces.
+    """
+    row, cases = row_of(spec), list[Case]()
+    low, high = spec.sizes_of(row)
+    most = min((TARGETS[target].cluster for target in modern), default=1)
+    for blocks, bound in summed_lengths(spec, most, alone=bool(only)).items():
+        if low < min(bound, high):
+            schedule = RowwiseSchedule(shorter="fewer_threads", cluster={row: blocks} if blocks > 1 else None)
+            limits = {row: (SizeIs("<=", bound),)} if bound < high else {}
+            cases.append(Case(Conditions(only if blocks > 1 else (), limits), schedule))
+            low = bound
+    rest = RowwiseSchedule(keep="reload", cluster={row: most} if most > 1 and not only else None)
+    return (*cases, Case(Conditions(), rest)) if low < high else tuple(cases)
 
 
 def _of_long_rows(spec: Spec) -> RowwiseSchedule:
@@ -67,7 +88,7 @@ def _long_rows(spec: Spec, targets: tuple[str, ...]) -> list[tuple[dict[str, tup
     tensors.
     """
     row = row_of(spec)
-    if row in spec.static or program(spec).columns:
+    if row in spec.static or not targets:
         return []
     vector, widest = widest_vector(spec), widest_tensor(spec)
     copy = RowCopy(bits=vector * widest.dtype.bits)

@@ -10,7 +10,7 @@ from math import prod
 from cutegen.atoms.targets import WARP
 from cutegen.families.rowwise.flat import flat_sizes, parted, parts_of
 from cutegen.families.rowwise.plan import RowwisePlan
-from cutegen.families.rowwise.rows import counts_of_threads, longest
+from cutegen.families.rowwise.rows import counts_of_threads, fewest_threads, longest, rows_with
 from cutegen.verification.case_request import CaseRequest, Data
 from cutegen.verification.case_requests import BANDS, ROUNDS, between, derived
 from cutegen.verification.data import KINDS_OF_ROWS, MAGNITUDES
@@ -82,14 +82,14 @@ def _requests(plan: RowwisePlan, tiles: Mapping[str, int]) -> Iterator[CaseReque
         yield CaseRequest("rows", why, many(part), data="rows", every_way=True)
     if row in plan.masked and not plan.walked:
         how = "rows that end within what threads hold"
-        yield CaseRequest("rows, one less", how, many(part - 1), data="rows", every_way=True)
+        yield CaseRequest("rows, one less", how, many(part - 1), data="rows", every_way=True, form=plan.fewer_threads)
     if plan.fewer_threads and not plan.walked and not plan.way:
         for threads in (n for n in counts_of_threads(plan.threads_per_row) if n <= WARP and n & (n - 1) == 0):
             how = f"as long as {threads} threads hold"
             yield CaseRequest(f"rows of {threads} threads", how, many(threads * plan.values), data="rows")
     if plan.cluster > 1 and row not in plan.flat.static:
         how = "of which each block of a cluster has a part" + ", and then a second one" * plan.walked
-        most = held * plan.cluster * (2 if plan.walked else 1)
+        most = plan.row_tile * (2 if plan.walked else 1)
         yield CaseRequest("rows of all blocks", how, many(most, 3), data="rows", every_way=True, form=True)
     if plan.beside is not None:
         yield from _with_scalars(plan, many(part))
@@ -102,7 +102,9 @@ def _requests(plan: RowwisePlan, tiles: Mapping[str, int]) -> Iterator[CaseReque
         sizes = many(held + part, max(FEWEST_ROWS, min(KINDS_OF_ROWS, few)))
         yield CaseRequest("rows of two pieces", why, sizes, "padded", data="rows", every_way=True, form=True)
     if plan.blocks is not None and plan.beside is not None:
-        yield from _rows_of_blocks(plan, plan.flat.static.get(row, min(part, plan.vector + 1)))
+        fewer = counts_of_threads(plan.threads_per_row)[:-1] if plan.fewer_threads else []
+        size = min(part, (fewer[-1] * plan.values * plan.cluster if fewer else 0) + plan.vector + 1)
+        yield from _rows_of_blocks(plan, plan.flat.static.get(row, between(plan.flat, row, size)))
     if plan.kept and row not in plan.flat.static:
         why, whole = "as long as what shared memory has room for", held * plan.cluster
         yield CaseRequest("the longest rows", why, {row: longest(plan.flat) or held}, data="integers", every_way=True)
@@ -118,23 +120,30 @@ def _rows_of_blocks(plan: RowwisePlan, size: int) -> Iterator[CaseRequest]:
     many blocks each has a part of them.
     """
     assert plan.blocks is not None and plan.beside is not None
-    at_once = plan.rows * (plan.blocks // plan.cluster)
+    of_block, threads = plan.rows, plan.threads
+    if plan.fewer_threads:
+        threads = fewest_threads(plan.flat, size)
+        of_block = rows_with(plan.flat, threads)
+        threads *= of_block
+    at_once = of_block * (plan.blocks_with(threads) // plan.cluster)
     kind: Data = "random" if plan.program.columns else "rows"
     tiles = ROUNDS * 2 * plan.row_stages + 1
     if plan.program.columns:
-        turns = [tiles * at_once - plan.rows + 1, 4 * at_once + 1, 2 * at_once + 1]
+        turns = [tiles * at_once - of_block + 1, 4 * at_once + 1, 2 * at_once + 1][2 if plan.fewer_threads else 0 :]
         for rows in [count for count in turns if count * size <= MOST_ELEMENTS][:1]:
             why = f"blocks walk {-(-rows // at_once)} tiles of rows"
-            yield CaseRequest("several rows a block", why, {plan.beside: rows, plan.row: size}, data=kind)
+            sizes = {plan.beside: rows, plan.row: size}
+            yield CaseRequest("several rows a block", why, sizes, data=kind, form=plan.fewer_threads)
     else:
-        rows = max((tiles - 1) * plan.rows + 1, KINDS_OF_ROWS)
-        why = f"one cluster walks {-(-rows // plan.rows)} tiles of rows"
+        rows = max((tiles - 1) * of_block + 1, KINDS_OF_ROWS)
+        why = f"one cluster walks {-(-rows // of_block)} tiles of rows"
         sizes = {plan.beside: rows, plan.row: size}
         yield CaseRequest("several rows a block", why, sizes, data=kind, every_way=True, blocks=plan.cluster)
     few = [at_once + KINDS_OF_ROWS, at_once + 1]
     rows = next((count for count in few if count * size <= MOST_ELEMENTS), few[-1])
     why = "some blocks walk two tiles of rows"
-    yield CaseRequest("rows of two turns", why, {plan.beside: rows, plan.row: size}, data=kind, every_way=True)
+    sizes, form = {plan.beside: rows, plan.row: size}, plan.fewer_threads
+    yield CaseRequest("rows of two turns", why, sizes, data=kind, every_way=True, form=form)
 
 
 def _with_scalars(plan: RowwisePlan, sizes: Mapping[str, int]) -> Iterator[CaseRequest]:

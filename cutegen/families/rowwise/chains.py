@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import prod
 
-from cutegen.families.rowwise.plan import COLUMN_WARPS, RowwisePlan
+from cutegen.families.rowwise.plan import RowwisePlan
+from cutegen.families.rowwise.rows import fewest_threads, rows_with
 from cutegen.families.rowwise.trees import tree_of
 
 
@@ -23,6 +24,11 @@ def additions(plan: RowwisePlan, sizes: Mapping[str, int], modes: Sequence[str])
         return plan.values + pieces + tree.steps + across
     if plan.row in modes:
         return None
-    at_once = plan.rows * max(1, (plan.blocks or plan.cluster) // plan.cluster)
-    turns = -(-prod(sizes[mode] for mode in modes) // at_once)
-    return turns + -(-plan.column_rows // COLUMN_WARPS) + COLUMN_WARPS
+    rows, threads = plan.rows, plan.threads
+    if plan.fewer_threads:
+        threads = fewest_threads(plan.flat, sizes[plan.row])
+        rows = rows_with(plan.flat, threads)
+    blocks = plan.cluster if plan.blocks is None else plan.blocks_with(threads * rows)
+    turns = -(-prod(sizes[mode] for mode in modes) // (rows * max(1, blocks // plan.cluster)))
+    of_block = rows if plan.fewer_threads else 0  # what its rows add up before the blocks do
+    return turns + of_block + -(-plan.column_rows // plan.column_warps) + plan.column_warps

@@ -11,6 +11,7 @@ from cutegen.families.common.pointwise_text import vector_text
 from cutegen.families.rowwise.plan import RowwisePlan
 from cutegen.families.rowwise.printing import RowPrinter, combined_texts, identity
 from cutegen.families.rowwise.walks import RESULT, Column
+from cutegen.language.kinds import MAX_INT
 
 PATH = "schedule.scheduler"
 
@@ -34,6 +35,11 @@ class ColumnText:
     finish: tuple[str, ...] = ()  # the statements before that, of a kernel that adds up what blocks have
     statements: tuple[str, ...] = ()
     update: str = ""
+
+    @property
+    def shared(self) -> str:
+        """Shared memory for the sums of a block's rows, where launches choose how many it has."""
+        return f"sums_{self.name}"
 
     @property
     def workspace(self) -> str:
@@ -110,9 +116,23 @@ def _workspace(plan: RowwisePlan, column: Column) -> Workspace:
         ),
         documentation=f"Each call first writes what every block has of {argument} to memory of its own.",
         dtype=column.dtype,
-        modes=(WorkspaceMode(plan.column_rows), WorkspaceMode(plan.flat.static.get(plan.row, plan.row), unit)),
+        modes=(
+            WorkspaceMode(plan.column_rows),
+            WorkspaceMode(plan.flat.static.get(plan.row, plan.row), unit, within(plan)),
+        ),
         major=1,
     )
+
+
+def within(plan: RowwisePlan) -> tuple[int, int]:
+    """The least and the largest row that takes such memory, of a kernel that is one of several cases."""
+    return (0, MAX_INT) if plan.row in plan.flat.static else plan.flat.sizes_of(plan.row)
+
+
+def counted_columns(plan: RowwisePlan, size: str) -> list[str]:
+    """The comparisons of a row's size, `size` as text, of which one is false where another case has the row."""
+    low, high = within(plan)
+    return [f"{low} <= {size}"] * (low > 0) + [f"{size} <= {high}"] * (high < MAX_INT)
 
 
 def is_double(plan: RowwisePlan) -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from cutegen.atoms.targets import WARP
 from cutegen.families.rowwise.flat import parts_of
-from cutegen.families.rowwise.plan import COLUMN_WARPS, RowwisePlan
+from cutegen.families.rowwise.plan import RowwisePlan
 from cutegen.families.rowwise.schedule import RowwiseSchedule, Spec
 from cutegen.family import Family
 from cutegen.ops.rowwise import ROWWISE
@@ -106,20 +106,21 @@ class RowwiseFamily(Family[RowwiseSchedule, RowwisePlan]):
         return claims(plan)
 
     def blocks(self, plan: RowwisePlan, sizes: Mapping[str, int]) -> int:
-        tile = self._launched(plan, sizes)
+        tile, threads = self._launched(plan, sizes)
         tiles = prod(-(-sizes[mode] // extent) for mode, extent in tile.items() if mode != plan.row)
-        return tiles * plan.cluster if plan.blocks is None else min(tiles * plan.cluster, plan.blocks)
+        return tiles * plan.cluster if plan.blocks is None else min(tiles * plan.cluster, plan.blocks_with(threads))
 
-    def _launched(self, plan: RowwisePlan, sizes: Mapping[str, int]) -> dict[str, int]:
-        """What a block has by mode in a launch of those sizes, at a time."""
+    def _launched(self, plan: RowwisePlan, sizes: Mapping[str, int]) -> tuple[dict[str, int], int]:
+        """What a block has by mode in a launch of those sizes, at a time, and how many threads it has."""
         from cutegen.families.rowwise.flat import flat_sizes
         from cutegen.families.rowwise.rows import fewest_threads, rows_with
 
-        tile = dict(plan.tile)
+        tile, threads = dict(plan.tile), plan.threads
         if plan.fewer_threads and plan.beside is not None:
-            size = flat_sizes(plan.flat, sizes)[plan.row]
-            tile[plan.beside] = rows_with(plan.flat, fewest_threads(plan.flat, size))
-        return tile
+            threads = fewest_threads(plan.flat, flat_sizes(plan.flat, sizes)[plan.row])
+            tile[plan.beside] = rows_with(plan.flat, threads)
+            threads *= tile[plan.beside]
+        return tile, threads
 
     def buffers(self, plan: RowwisePlan) -> Iterator[Buffer]:
         from cutegen.families.rowwise.accesses import buffers
@@ -150,17 +151,18 @@ class RowwiseFamily(Family[RowwiseSchedule, RowwisePlan]):
 
         tile = plan.tile[plan.row]
         walked = max(1, -(-flat_sizes(plan.flat, sizes)[plan.row] // tile)) * tile
-        reached = self._launched(plan, sizes)
+        reached, threads = self._launched(plan, sizes)
+        own = reached if plan.fewer_threads else plan.tile
+        tiles = prod(-(-sizes[mode] // extent) for mode, extent in own.items() if mode != plan.row)
         reached[plan.row] = walked if plan.walked or plan.longer is not None else plan.row_tile
         if plan.blocks is not None and plan.beside is not None:
-            tiles = prod(-(-sizes[mode] // extent) for mode, extent in plan.tile.items() if mode != plan.row)
-            reached[plan.beside] *= -(-tiles * plan.cluster // plan.blocks)
+            reached[plan.beside] *= -(-tiles * plan.cluster // plan.blocks_with(threads))
         return parted(plan.flat, reached)
 
     def threads_beside(self, plan: RowwisePlan, sizes: Mapping[str, int]) -> int:
         from cutegen.families.rowwise.flat import flat_sizes
 
-        return -(-flat_sizes(plan.flat, sizes)[plan.row] // 32) * 32 * COLUMN_WARPS * len(plan.program.columns)
+        return -(-flat_sizes(plan.flat, sizes)[plan.row] // 32) * 32 * plan.column_warps * len(plan.program.columns)
 
     def additions(self, plan: RowwisePlan, sizes: Mapping[str, int], modes: Sequence[str]) -> int | None:
         from cutegen.families.rowwise.chains import additions
@@ -181,7 +183,8 @@ class RowwiseFamily(Family[RowwiseSchedule, RowwisePlan]):
         of_thread = plan.values, plan.vector, plan.row_stages, plan.broadcasts_early
         beside = {mode: bounds for mode, bounds in plan.spec.within.items() if mode not in parts_of(plan.flat)}
         promised = plan.spec.targets, dict(plan.spec.static), dict(plan.spec.divisible)
-        return schedule, several, of_thread, promised, plan.kept, plan.masked, plan.program, len(plan.ways), beside
+        ways = plan.flat.schedule.narrows if plan.fewer_threads else len(plan.ways)  # with any number of threads
+        return schedule, several, of_thread, promised, plan.kept, plan.masked, plan.program, ways, beside
 
     def of_form(self, plan: RowwisePlan) -> RowwisePlan:
         return replace(plan, any_cluster=plan.cluster > 1)

@@ -7,32 +7,34 @@ from dataclasses import replace
 
 from cutegen.analysis.words import count
 from cutegen.atoms.targets import CLUSTER_TARGETS, TARGETS, WARP
-from cutegen.dtypes import Dtype
 from cutegen.families.common.narrowing import infer_fallback
 from cutegen.families.common.planning import default_predication, require_divisible, resolve_tensors
-from cutegen.families.common.rules.limits import register_limit
 from cutegen.families.rowwise.computing_inference import infer_math, infer_online
 from cutegen.families.rowwise.flat import as_written, flat
 from cutegen.families.rowwise.flat_inference import element_by_element, tell_promises
+from cutegen.families.rowwise.holding import MOST, VALUES, good_share, held_values, loads_ahead, most_values
 from cutegen.families.rowwise.rows import (
+    MAX_CLUSTER,
+    RESIDENT,
+    SMS,
     THREADS,
-    along,
     beside,
     cluster_of,
     fixed_for_all_rows,
-    is_fixed_for_all_rows,
     is_sound,
     longest,
     program,
     row_of,
     rows_with,
+    sms_for,
     threads_of,
     vector_of,
     widest_tensor,
     widest_vector,
 )
-from cutegen.families.rowwise.schedule import Kind, RowwiseSchedule, Spec
+from cutegen.families.rowwise.schedule import Kind, Spec
 from cutegen.families.rowwise.smem_inference import cluster_in_smem, infer_smem, walking_smem
+from cutegen.families.rowwise.summed_inference import infer_summed
 from cutegen.planning.report import Report
 from cutegen.planning.sound import MAX_THREADS
 
@@ -45,19 +47,12 @@ INFERRED_FROM: Mapping[str, tuple[str, ...]] = {
     "shorter": ("keep", "tiler", "threads_per_row", "cluster", "scheduler.kind", "scheduler.blocks"),
     "longer": ("keep", "tiler", "threads_per_row", "cluster", "scheduler.kind", "scheduler.blocks", "shorter"),
 }
-HELD = 128  # registers of a thread that the values of a row may take, of a block with few threads
-VALUES = 40  # of each tensor that a thread holds at most: with more, too few threads wait for memory
 EXACT, FEW, LEAST = 32, 24, 16  # of whole warps at most, with several tensors that are the same for all rows, at least
-IN_CLUSTERS, LOADING_AHEAD = 48, 64  # the same in clusters, and where those meet more than once and load ahead
 PIECE = 4  # accesses of a thread to a tensor for one piece of a row: enough in flight to hide memory latency
-SMS = 132  # multiprocessors of an H200, by which the blocks of a persistent kernel are counted
-RESIDENT = 512  # threads on each of them, of kernels that sum over the rows
 WAVES = 4  # blocks of any size on each, of other persistent kernels
+FEWEST = 3 * WARP  # of a block whose launch chooses how many it has, of rows that are not short
 LONG = 128  # threads of a row whose length is not known
-MOST = 512  # threads of a row that launches give as few as hold it
 LONG_STATIC = 512  # of one whose length is known, and too long to be held
-SHARE = 4096  # elements of a row, of which blocks of a cluster have a few times as many: `_good_share`
-COLUMNS_SHARE = 4096  # the same of kernels that sum over the rows
 MOST_REDUCTIONS = 2  # of a kernel with clusters: a cross entropy, which has four, was faster walked
 
 
@@ -79,6 +74,7 @@ def _resolve(spec: Spec, report: Report) -> Spec:
     if not is_sound(spec):
         return spec  # lint says why
     spec = _infer_copy(spec, report)
+    spec = infer_summed(spec, report)
     spec = infer_smem(spec, report)
     spec = cluster_in_smem(spec, report) if spec.schedule.keep == "smem" else _infer_cluster(spec, report)
     spec = _infer_keep(spec, report)
@@ -102,17 +98,20 @@ def _infer_scheduler(spec: Spec, report: Report) -> Spec:
             why = f"{columns[0].tensor} is reduced over the rows"
         elif walk.blocks is not None:
             why = "`blocks` says how many there are"
-        elif cluster_of(spec) > 1 and _is_whole(spec) and (meetings == 1 or _loads_ahead(spec)):
+        elif cluster_of(spec) > 1 and _is_whole(spec) and (meetings == 1 or loads_ahead(spec)):
             why = "a cluster loads its next rows while its blocks wait for each other"
         else:
             kind, why = "grid", "no block has to know of other rows"
         walk = replace(walk, kind=kind)
         report.infer(why, "schedule", "scheduler", "kind")
     if walk.kind == "persistent" and walk.blocks is None:
-        each = max(1, RESIDENT // max(WARP, threads_of(spec))) if program(spec).columns else WAVES
-        walk = replace(walk, blocks=SMS * each // cluster_of(spec) * cluster_of(spec))
+        columns, blocks = program(spec).columns, cluster_of(spec)
+        fewer, sms = spec.schedule.fewer_threads, sms_for(blocks) if columns else SMS
+        unit, sms = (MAX_CLUSTER, SMS) if fewer and blocks > 1 else (blocks, sms)  # a launch has as many as run at once
+        each = max(1, RESIDENT // (FEWEST if fewer else max(WARP, threads_of(spec)))) if columns else WAVES
+        walk = replace(walk, blocks=sms * each // unit * unit)
         why = f"{each} for each of the {SMS} multiprocessors of an H200"
-        if program(spec).columns:
+        if columns:
             why += "; the same on every GPU, so that sums are"
         report.infer(why, "schedule", "scheduler", "blocks")
     pipeline = spec.schedule.pipeline
@@ -149,7 +148,7 @@ def _infer_cluster(spec: Spec, report: Report) -> Spec:
     size, most = spec.static.get(row), min(TARGETS[target].cluster for target in spec.targets)
     if schedule.cluster is not None or size is None or schedule.keep == "reload" or row in (schedule.tiler or {}):
         return spec
-    share, blocks = _good_share(spec, size, most), 1
+    share, blocks = good_share(spec, size, most), 1
     while blocks < most and -(-size // blocks) > share:
         blocks *= 2
     if blocks == 1 or (schedule.threads_per_row or WARP) < WARP or len(program(spec).reductions) > MOST_REDUCTIONS:
@@ -158,48 +157,10 @@ def _infer_cluster(spec: Spec, report: Report) -> Spec:
     return replace(spec, schedule=replace(schedule, cluster={row: blocks}))
 
 
-def _good_share(spec: Spec, size: int, most: int) -> int:
-    """Elements of a row of `size` that a block should have at most, of a cluster of `most` blocks at most.
-
-    Blocks are small enough for several on a multiprocessor, so that some load while others wait for each other.
-    """
-    threads, planned = spec.schedule.threads_per_row, program(replace(spec, schedule=_once(spec.schedule)))
-    if threads is not None:
-        return threads * _most_values(spec, threads)
-    if planned.columns:
-        return min(COLUMNS_SHARE, max(COLUMNS_SHARE // 2, size // 2))
-    if planned.meetings == 1:
-        share = 6 * SHARE if size > 6 * SHARE else 4 * SHARE
-    elif is_fixed_for_all_rows(spec):
-        share = 4 * SHARE  # each block reads what is the same for all rows: fewer of them do
-    elif size <= 3 * SHARE * most:
-        share = 3 * SHARE
-    else:
-        share = 8 * SHARE if _is_power_of_two(size) else 4 * SHARE  # those of 8 are loaded ahead: `_loads_ahead`
-    return min(share, MAX_THREADS * _most_values(spec, MAX_THREADS))
-
-
-def _is_power_of_two(number: int) -> bool:
-    return number & (number - 1) == 0
-
-
 def _is_whole(spec: Spec) -> bool:
     """Whether a row of fixed size, which is held, needs no masks."""
     row = row_of(spec)
     return spec.schedule.keep == "registers" and spec.static.get(row, 1) % _guarded(spec, row) == 0
-
-
-def _loads_ahead(spec: Spec) -> bool:
-    """Whether a cluster that meets more than once for a row loads the next one meanwhile.
-
-    Few large shares are best for it where blocks load once what is the same for all rows, or where rows are longer than
-    good shares of all blocks; of shares that are no power of two it was slower. Measured on an H200.
-    """
-    size, blocks = spec.static.get(row_of(spec)), cluster_of(spec)
-    if size is None or size % blocks or not _is_power_of_two(size // blocks):
-        return False
-    planned = program(replace(spec, schedule=_once(spec.schedule)))
-    return planned.meetings > 1 and not planned.columns and (is_fixed_for_all_rows(spec) or size // blocks > 3 * SHARE)
 
 
 def _infer_keep(spec: Spec, report: Report) -> Spec:
@@ -211,7 +172,7 @@ def _infer_keep(spec: Spec, report: Report) -> Spec:
     most = f"{MAX_THREADS} threads" if blocks == 1 else f"{blocks} blocks of {MAX_THREADS} threads"
     if size is None:
         keep, why = "reload", f"{row} may be of any length"
-    elif -(-size // (MAX_THREADS * blocks)) > _most_values(spec, MAX_THREADS):
+    elif -(-size // (MAX_THREADS * blocks)) > most_values(spec, MAX_THREADS):
         keep, why = "reload", f"a row of {size} is more than {most} hold"
     else:
         keep, why = "registers", f"{most} at most hold a row of {size}"
@@ -243,7 +204,8 @@ def _infer_lengths(spec: Spec, report: Report) -> Spec:
     schedule, row = spec.schedule, row_of(spec)
     if schedule.keep is None:
         schedule = replace(schedule, keep="registers")
-        report.infer(f"{row} may be of any length, and a block holds most rows", "schedule", "keep")
+        why = "may be of any length, and a block holds most rows" if row not in spec.static else "is held whole"
+        report.infer(f"{row} {why}", "schedule", "keep")
     if schedule.keep != "registers" or row in spec.static:
         return replace(spec, schedule=schedule)
     if schedule.shorter is None:
@@ -252,33 +214,11 @@ def _infer_lengths(spec: Spec, report: Report) -> Spec:
         why = f"{row} decides how many threads hold a row" if fewer else "a row has as many threads as is written"
         report.infer(why, "schedule", "shorter")
     if schedule.longer is None:
-        schedule = replace(schedule, longer="reload" if schedule.fewer_threads else "refuse")
-        why = "rows of any length are taken" if schedule.fewer_threads else "a row is held whole"
+        any_length = schedule.fewer_threads and not program(spec).columns
+        schedule = replace(schedule, longer="reload" if any_length else "refuse")
+        why = "rows of any length are taken" if any_length else "a row is held whole"
         report.infer(why, "schedule", "longer")
     return replace(spec, schedule=schedule)
-
-
-def _most_values(spec: Spec, threads: int) -> int:
-    """Values of each element that a thread of so many holds at most: all that is read or computed of a row stays there,
-    and what is stored next takes some more.
-    """
-    planned = program(replace(spec, schedule=_once(spec.schedule)))
-    named = [(one.value.dtype or Dtype.f32).bytes for walk in planned.walks for one in walk.elements]
-    room = min(HELD, register_limit(max(threads, THREADS)) * 3 // 4)
-    if planned.columns:
-        held = sum(max(1, t.dtype.bytes // 4) for t in along(spec) if t.reads)
-        most = 2 * room // (2 * (held + len(named)) + 1)
-    else:
-        whole = [t.dtype.bytes for t in along(spec) if t.reads and len(t.modes) == len(spec.lead.shape)]
-        most = 4 * room // max(1, sum(whole) + sum(named))
-    limit = VALUES
-    if cluster_of(spec) > 1 and not planned.columns:
-        limit = LOADING_AHEAD if _loads_ahead(spec) else IN_CLUSTERS
-    return max(vector_of(spec), min(limit, most))
-
-
-def _once(schedule: RowwiseSchedule) -> RowwiseSchedule:
-    return replace(schedule, keep="registers")
 
 
 def _infer_threads(spec: Spec, report: Report) -> Spec:
@@ -291,6 +231,10 @@ def _infer_threads(spec: Spec, report: Report) -> Spec:
         threads, why = walking_smem(spec, length)[0], "of a piece of the row in shared memory"
     elif schedule.fewer_threads:
         threads, why = MOST, "of the longest rows that a block holds"
+        held, most, length = held_values(spec) * cluster_of(spec), longest(spec), (schedule.tiler or {}).get(row)
+        least = 1 if cluster_of(spec) == 1 else WARP
+        while threads > least and most is not None and threads // 2 * held >= most and not length:
+            threads //= 2
         while threads > 1 and length and length % (threads * vector_of(spec)) and 2 * length <= threads * VALUES:
             threads //= 2
     elif length is None or (schedule.keep == "reload" and row not in (schedule.tiler or {})):
@@ -299,7 +243,7 @@ def _infer_threads(spec: Spec, report: Report) -> Spec:
     else:
         accesses = -(-length // vector_of(spec))
         threads = min(WARP, 1 << (accesses.bit_length() - 1)) if accesses else 1
-        while threads < MAX_THREADS and -(-length // threads) > _most_values(spec, threads):
+        while threads < MAX_THREADS and -(-length // threads) > most_values(spec, threads):
             threads *= 2
         if row in (schedule.tiler or {}):
             while threads > 1 and length % (threads * vector_of(spec)):
@@ -350,9 +294,7 @@ def _infer_tiler(spec: Spec, report: Report) -> Spec:
         if mode in tiler:
             continue
         if schedule.fewer_threads:
-            held, most = vector_of(spec), _most_values(spec, MOST)
-            while 2 * held <= most:
-                held *= 2
+            held = held_values(spec)
             several = rows_with(spec, threads) if mode == beside(spec) else 1
             tiler[mode] = threads * held if mode == row else several
             why = f"{count(held, 'value')} of each thread" if mode == row else "of the longest rows"

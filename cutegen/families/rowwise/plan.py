@@ -9,6 +9,7 @@ from tensor_layouts import Layout
 
 from cutegen.families.common.pointwise import Operand
 from cutegen.families.rowwise.flat import flat
+from cutegen.families.rowwise.rows import RESIDENT, sms_for
 from cutegen.families.rowwise.schedule import Keep, Spec
 from cutegen.families.rowwise.walks import Program
 from cutegen.planning.plan import Plan
@@ -16,7 +17,7 @@ from cutegen.planning.plan import Plan
 ROOMY = 256  # threads of a block, of which several run on a multiprocessor and have registers to spare
 SPARE = 16  # values of a thread, of each of several tensors that broadcast
 FULL = 32  # the same of threads that are a power of two, without masks: measured level with fewer values
-COLUMN_WARPS = 8  # of a block that adds up what all blocks have of 32 columns
+COLUMN_WARPS, MANY_COLUMN_WARPS, MANY_COLUMN_ROWS = 8, 32, 256
 
 
 def barriers_of(program: Program, cluster: int, persistent: bool) -> tuple[int, int]:
@@ -107,14 +108,34 @@ class RowwisePlan(Plan):
         """Whether a block walks several tiles of rows."""
         return self.blocks is not None
 
+    def blocks_with(self, threads: int) -> int:
+        """How many blocks of so many threads walk all rows at most; where launches choose, the larger the fewer."""
+        assert self.blocks is not None
+        if not self.fewer_threads:
+            return self.blocks
+        each = sms_for(self.cluster) * max(1, RESIDENT // threads)
+        return min(self.blocks, each) // self.cluster * self.cluster
+
+    @property
+    def column_warps(self) -> int:
+        """Of a block that adds up what all blocks have of 32 columns."""
+        return MANY_COLUMN_WARPS if self.fewer_threads and self.column_rows > MANY_COLUMN_ROWS else COLUMN_WARPS
+
     @property
     def column_rows(self) -> int:
-        """Rows of a workspace for what is reduced over the rows: of each block or cluster, its rows at a time."""
-        return (self.blocks or self.cluster) // self.cluster * self.rows
+        """Rows of a workspace for what is reduced over the rows: of each block or cluster, those that it sums apart."""
+        return (self.blocks or self.cluster) // self.cluster * self.summed_apart
+
+    @property
+    def summed_apart(self) -> int:
+        """Rows that a block sums apart; where launches choose how many it has, it adds them up itself."""
+        return 1 if self.fewer_threads else self.rows
 
     @property
     def column_unit(self) -> int:
         """Of which multiple the rows of that workspace are."""
+        if self.fewer_threads:
+            return min(32, self.threads_per_row) * self.values * self.cluster
         return self.tile[self.row] if self.walked else self.row_tile
 
     @property

@@ -13,10 +13,12 @@ from cutegen.families.common.pointwise import Operand
 from cutegen.families.rowwise.flat import along_row, as_written, flat, partial_tensors
 from cutegen.families.rowwise.plan import RowwisePlan, barriers_of
 from cutegen.families.rowwise.rows import (
+    THREADS,
     along,
     beside,
     cluster_of,
     fixed_for_all_rows,
+    has_two_results,
     kept_bytes_of,
     kept_in_smem,
     program,
@@ -114,10 +116,12 @@ def smem_bytes(spec: Spec) -> int:
     kept = {tensor.name for tensor in kept_in_smem(spec)}
     once = kept & {tensor.name for tensor in fixed_for_all_rows(spec)}
     share = kept_bytes(spec) + (stages_of(spec) + bool(once)) * MBARRIER if kept else 0
+    if spec.schedule.fewer_threads and spec.schedule.keep == "registers":
+        share += sum(THREADS * values_of(spec) * column.dtype.bytes for column in program(spec).columns)
     if (spec.schedule.threads_per_row or 1) <= WARP and cluster_of(spec) == 1:
         return share
     planned, blocks = program(spec), cluster_of(spec)
-    warps = threads_of(spec) // WARP * blocks
+    warps = threads_of(spec) // WARP * blocks * (2 if has_two_results(spec) else 1)
     each, kinds = barriers_of(planned, blocks, spec.schedule.scheduler.blocks is not None)
     results = sum(-(-warps * one.dtype.bytes // 16) * 16 for one in planned.reductions)
     return -(-share // 16) * 16 + results + each * kinds * MBARRIER

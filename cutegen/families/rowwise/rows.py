@@ -24,6 +24,9 @@ from cutegen.planning.promises import fitting_elements, whole_accesses
 from cutegen.planning.sound import MAX_THREADS, MAX_VALUES
 
 THREADS = 128  # of a block, if a row needs no more
+SMS = 132  # multiprocessors of an H200, by which the blocks of a persistent kernel are counted
+FILLED = {4: 120, 8: 120, 16: 112}  # of these by blocks of a cluster: parts of some groups of them stay empty
+RESIDENT = 512  # threads on each of them, of kernels that sum over the rows
 WALKED = ("smem", "reload")  # where rows wait that are walked in pieces
 BULK = 16  # bytes of which bulk copies move a multiple, between addresses that are multiples of it
 MAX_CLUSTER = max(target.cluster for target in TARGETS.values())  # thread blocks
@@ -158,10 +161,27 @@ def counts_of_threads(most: int) -> list[int]:
     return [count for count in range(1, most + 1) if (count < WARP and count & (count - 1) == 0) or count % WARP == 0]
 
 
+def has_two_results(spec: Spec) -> bool:
+    """Whether the warps of a block have places for the results of two rows, so that they wait once for a row."""
+    walks = spec.schedule.scheduler.blocks is not None
+    return spec.schedule.fewer_threads and spec.schedule.keep == "registers" and walks and cluster_of(spec) == 1
+
+
+def sms_for(blocks: int) -> int:
+    """The multiprocessors on which clusters of so many blocks all run at once, with the same number of blocks on each.
+
+    The blocks of a cluster run in one group of multiprocessors. A cluster that has to wait for another one begins with
+    its rows when that has done all of its own.
+    """
+    return FILLED.get(blocks, SMS)
+
+
 def fewest_threads(spec: Spec, size: int) -> int:
-    """Those that share a row of that size, at most as many as the schedule says."""
-    most, values = spec.schedule.threads_per_row or 1, values_of(spec)
-    return next((count for count in counts_of_threads(most) if count * values >= size), most)
+    """Those of a block that share a row of that size, at most as many as the schedule says."""
+    most, values, blocks = spec.schedule.threads_per_row or 1, values_of(spec), cluster_of(spec)
+    least, share = WARP if blocks > 1 else 1, -(-size // blocks)
+    counts = (count for count in counts_of_threads(most) if count >= least)
+    return next((count for count in counts if count * values >= share), most)
 
 
 def rows_with(spec: Spec, threads: int) -> int:

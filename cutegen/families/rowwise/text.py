@@ -11,14 +11,15 @@ from cutegen.codegen.parts import Constant, KernelParts, Limit
 from cutegen.expressions.tree import coords
 from cutegen.families.common.narrowing_text import Narrowing
 from cutegen.families.common.pointwise_text import narrow_widths, width_name
+from cutegen.families.rowwise import few_text as few
 from cutegen.families.rowwise.across_text import results_of_cluster
 from cutegen.families.rowwise.ahead_text import ahead
-from cutegen.families.rowwise.column_text import PATH, columns_of, is_double, workspaces
+from cutegen.families.rowwise.column_text import PATH, columns_of, counted_columns, is_double, workspaces
 from cutegen.families.rowwise.flat_text import flattened, part_sizes, row_limits, row_size
 from cutegen.families.rowwise.kept_text import kept
 from cutegen.families.rowwise.operand_text import splits
-from cutegen.families.rowwise.plan import COLUMN_WARPS, RowwisePlan
-from cutegen.families.rowwise.rows import THREADS as ROWS_THREADS
+from cutegen.families.rowwise.plan import RowwisePlan
+from cutegen.families.rowwise.rows import fewest_threads
 from cutegen.families.rowwise.trees import tree_of
 from cutegen.families.rowwise.variants import variants
 from cutegen.families.rowwise.walk_text import WalksText
@@ -66,8 +67,9 @@ def _narrowing(plan: RowwisePlan) -> Narrowing:
     if plan.fewer_threads:
         block = f"row_threads, {'block_rows' if plan.beside else '1'}, 1"
         most = "max(MOST_THREADS, THREADS)" if plan.beside else "MOST_THREADS"
-        options = (f"max_number_threads=[{most}, 1, 1]",)
-        return Narrowing(plan.flat, plan.operands, plan.vector, plan.row, THREADS, block=block, options=options)
+        most = "RESIDENT" if plan.persistent else most  # as many have registers for all
+        options, cluster = (f"max_number_threads=[{most}, 1, 1]",), plan.cluster_text
+        return Narrowing(plan.flat, plan.operands, plan.vector, plan.row, THREADS, None, cluster, block, options)
     layout = variants(plan)[-1].tv_layout
     return Narrowing(plan.flat, plan.operands, plan.vector, plan.row, THREADS, layout, plan.cluster_text)
 
@@ -75,7 +77,7 @@ def _narrowing(plan: RowwisePlan) -> Narrowing:
 def _held(plan: RowwisePlan) -> str:
     """The text of how many elements of a row a block holds, or the blocks that share it."""
     if plan.fewer_threads:
-        return "MOST_THREADS * VALUES"
+        return "CLUSTER * " * (plan.cluster > 1) + "MOST_THREADS * VALUES"
     return "CLUSTER * " * (plan.cluster > 1) + f"TILER[{_axis(plan)}]"
 
 
@@ -94,19 +96,7 @@ def _constants(plan: RowwisePlan) -> tuple[Constant, ...]:
     most = "2**31 - 1" if plan.cluster == 1 else "(2**31 - 1) // CLUSTER"
     counted = [] if plan.most_tiles is None else [Constant("MOST_TILES", most, "", "schedule.tiler")]
     if plan.fewer_threads:
-        short = [Constant("THREADS", str(ROWS_THREADS), "of a thread block with several rows", SHORTER)]
-        return (
-            Constant("MOST_THREADS", str(plan.threads_per_row), "that share a row", THREADS),
-            *(short if plan.beside else []),
-            *(
-                [Constant("WARPS", str(plan.warps), "of a thread block, at most", THREADS)]
-                if plan.warps_per_row > 1
-                else []
-            ),
-            Constant("VALUES", str(plan.values), "of a thread at a time", "schedule.tiler"),
-            Constant("VECTOR", str(plan.vector), "elements of one access", COPY),
-            *counted,
-        )
+        return (*few.constants(plan), *counted)
     return (
         Constant("TILER", python_tuple(plan.tiler), f"({modes}) of a thread block", "schedule.tiler"),
         Constant("THREADS", str(plan.threads), "of a thread block", "schedule.threads_per_row"),
@@ -152,6 +142,7 @@ def _context(plan: RowwisePlan) -> dict[str, Any]:
         "axis": axis,
         "size_text": texts.size,
         "columns_text": str(plan.flat.static.get(plan.row, row_size(plan, "x"))),
+        "columns_counted": " and ".join(counted_columns(plan, "columns")),
         "flattened": flattened(plan),
         "part_sizes": part_sizes(plan, texts.parts),
         "pieces": f"cute.ceil_div({texts.size}, {'row_threads * VALUES' if plan.fewer_threads else f'TILER[{axis}]'})",
@@ -198,17 +189,17 @@ def _context(plan: RowwisePlan) -> dict[str, Any]:
         "column_arguments": [
             *(column.workspace for column in columns_of(plan)),
             *(f"m{column.name}" for column in columns_of(plan)),
-            f"grid * {plan.rows}",
+            f"grid * {plan.summed_apart}",
             " * ".join(f"{count}(m{lead.name}.shape[{modes.index(m)}])" for m in others),
         ],
         "columns_path": PATH,
-        "column_warps": COLUMN_WARPS,
-        "column_threads": f"{COLUMN_WARPS * WARP}, 1, 1",
+        "column_warps": plan.column_warps,
+        "column_threads": f"{plan.column_warps * WARP}, 1, 1",
         "space_layout": _space_layout(plan),
-        "results_shape": "WARPS" if plan.fewer_threads else f"({plan.results_text}, {plan.rows})",
+        "results_shape": few.results_shape(plan) if plan.fewer_threads else f"({plan.results_text}, {plan.rows})",
         "meetings": plan.program.meetings,
         "more_parameters": _meeting_parameters(plan),
-        "turn": plan.persistent and plan.cluster == 1 and bool(texts.partials) and plan.program.meetings == 1,
+        "turn": _meets_again(plan, texts),
         "others": others,
         "tile_shape": show(plan.tiler),
         **_place(plan, texts),
@@ -235,7 +226,7 @@ def _kernel(plan: RowwisePlan, texts: WalksText, name: str) -> dict[str, Any]:
 
 def _chooses(plan: RowwisePlan) -> bool:
     """Whether a row's threads are lanes of one warp in some launches, and whole warps in others."""
-    return plan.fewer_threads and not plan.walked and plan.warps_per_row > 1
+    return plan.fewer_threads and not plan.walked and plan.warps_per_row > 1 and plan.cluster == 1
 
 
 def _launches(plan: RowwisePlan) -> list[tuple[str, str, list[str]]]:
@@ -245,6 +236,8 @@ def _launches(plan: RowwisePlan) -> list[tuple[str, str, list[str]]]:
         found = [("row_threads <= 32", kernel, ["in_warp=True"]), ("is_held", kernel, ["in_warp=False"])]
     elif plan.longer is not None:
         found = [("is_held", kernel, [])]
+    if plan.longer is None and found:
+        found[-1] = ("", *found[-1][1:])
     if plan.longer is not None:
         found.append(("", _longer(plan), []))
     words = [f"{'elif' if number else 'if'} {when}" for number, (when, *_) in enumerate(found[:-1])]
@@ -261,11 +254,19 @@ def _tile_name(plan: RowwisePlan) -> str:
     return "row_start" if plan.fewer_threads else "tile"
 
 
+def _meets_again(plan: RowwisePlan, texts: WalksText) -> bool:
+    """Whether the warps of a block wait before the next rows' partial results are written over these: those that meet
+    more often, or have places for two rows' results, have done so.
+    """
+    once = plan.persistent and plan.cluster == 1 and plan.program.meetings == 1
+    return once and bool(texts.partials) and not plan.fewer_threads
+
+
 def _meeting_parameters(plan: RowwisePlan) -> list[str]:
     """The parameters of a reduction over the threads of a row, besides its own values and their places."""
     turn = ["turn: cutlass.Int32"] if plan.persistent else []
-    if plan.fewer_threads and plan.warps_per_row > 1:
-        return ["in_warp: cutlass.Constexpr[bool]"]
+    if plan.fewer_threads and plan.warps_per_row > 1 and plan.cluster == 1:
+        return ["in_warp: cutlass.Constexpr[bool]", *turn]
     size = [SIZE] if plan.any_cluster else []
     return ["arrived: cute.Pointer", "rank: cutlass.Int32", *size, *turn] if plan.cluster > 1 else []
 
@@ -302,7 +303,7 @@ def _place(plan: RowwisePlan, texts: WalksText) -> dict[str, Any]:
     tile = [f"tile_{mode}" if mode != plan.row else ("piece" if plan.walked else part) for mode in modes]
     whole = f"({python_tuple(('None',) * len(modes))}, {tile[0] if len(modes) == 1 else python_tuple(tile)})"
     if plan.fewer_threads:
-        start = f"cute.assume(first_value, divby={width_name(plan.flat)})"
+        start = few.assumed(plan, "first_value")
         whole = python_tuple([start if m == plan.row else texts.row_coordinates[m] for m in modes])
     stores = any(isinstance(step, Store | Element) for step in plan.program.rows)
     used = {coord.mode for typed in plan.statements for coord in coords(typed.value)} - {plan.row}
@@ -327,7 +328,11 @@ def _place(plan: RowwisePlan, texts: WalksText) -> dict[str, Any]:
         "tile_walk": _tile_walk(plan),
         "raster": modes[plan.tile_order[0]] if plan.tile_order else "",
         "tile": whole,
-        "first_value": _first_value(plan),
+        "first_value": few.first_value(plan),
+        **few.sums(plan, _block(plan)),
+        "first_thread": "tidx == 0" + (" and tidy == 0" if plan.fewer_threads and plan.beside else ""),
+        "row_threads": fewest_threads(plan.flat, plan.flat.static[plan.row]) if plan.row in plan.flat.static else 0,
+        "all_indices": [(v, text) for _, v, text in _row_indices(plan, texts)],
         "own_tile": f"({python_tuple(('None',) * len(modes))}, {python_tuple(_own_tile(plan))})",
         "row_indices": indices,
         "uses_tidx": (plan.cluster > 1 and bool(texts.partials))
@@ -341,18 +346,6 @@ def _place(plan: RowwisePlan, texts: WalksText) -> dict[str, Any]:
         "loads_use_tidx": any("tidx" in text for _, text in of_loads),
         "row_loads": [texts.row_load(name) for name in plan.row_tensors],
     }
-
-
-def _first_value(plan: RowwisePlan) -> str:
-    """The text of where in its row a thread's values start, of a kernel whose launch chooses how many threads it has.
-
-    Each warp has a part of the row, or of a piece of it, that is as long as what its threads hold.
-    """
-    width = width_name(plan.flat)
-    if plan.warps_per_row == 1:
-        return f"piece * row_threads * VALUES + tidx * {width}" if plan.walked else f"tidx * {width}"
-    part = "(piece * row_threads + tidx // 32 * 32) * VALUES" if plan.walked else "tidx // 32 * 32 * VALUES"
-    return f"{part} + tidx % 32 * {width}"
 
 
 def _own_tile(plan: RowwisePlan) -> list[str]:

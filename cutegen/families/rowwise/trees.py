@@ -95,7 +95,7 @@ def exchange_barriers(plan: RowwisePlan) -> tuple[Barrier, ...]:
     if plan.cluster == 1:
         about = f"all {plan.threads} threads of a block: the partial results of its warps are there"
         waits = [Barrier(f"bar.sync {i}", i, plan.threads, 0, about) for i in range(len(found))]
-        if plan.persistent and plan.program.meetings == 1 and not plan.kept:
+        if plan.persistent and plan.program.meetings == 1 and not plan.kept and not plan.fewer_threads:
             about = f"all {plan.threads} threads of a block: they were read, before the next row's follow"
             waits.append(Barrier("bar.sync, end", None, plan.threads, 0, about))
         return tuple(waits)

@@ -9,7 +9,7 @@ from cutegen.families.rowwise.flat import as_written
 from cutegen.families.rowwise.plan import RowwisePlan
 from cutegen.families.rowwise.planning import plan as planned
 from cutegen.families.rowwise.planning import with_threads
-from cutegen.families.rowwise.rows import widest_tensor
+from cutegen.families.rowwise.rows import fewest_threads, widest_tensor
 
 SHORT = (8, 64)  # threads of a row that stand for all the counts that a launch may choose
 LONG = "longer rows"
@@ -29,10 +29,12 @@ def variants(plan: RowwisePlan) -> tuple[RowwisePlan, ...]:
 
 def _lengths(plan: RowwisePlan) -> tuple[RowwisePlan, ...]:
     """The plan, then those that it becomes for shorter rows, and that of its kernel for longer ones."""
+    chosen = SHORT if plan.fewer_threads and not plan.walked and plan.row not in plan.flat.static else ()
+    least = fewest_threads(plan.flat, plan.flat.sizes_of(plan.row)[0]) if chosen else 0
     short = [
         replace(planned(with_threads(plan.flat, threads)), way=f"{threads} threads a row")
-        for threads in SHORT
-        if plan.fewer_threads and not plan.walked and threads < plan.threads_per_row
+        for threads in chosen
+        if least <= threads < plan.threads_per_row
     ]
     return (plan, *short, *([] if plan.longer is None else [replace(plan.longer, way=LONG)]))
 

@@ -298,8 +298,8 @@ class WalksText:
         variables = [self.element_printer.locals[one.name] for one in met]
         if plan.threads_per_row > 1:
             arguments = [*variables, *(self.partials_of[one] for one in met if self.partials)]
-            if self.partials and plan.fewer_threads:
-                arguments.append("False" if plan.walked else "in_warp")
+            if self.partials and plan.fewer_threads and plan.cluster == 1:
+                arguments += ["False" if plan.walked else "in_warp", *(["turn"] if plan.persistent else [])]
             if plan.cluster > 1:
                 before = self.meetings.index((number, met))
                 arguments += [f"arrived + {before}" if before else "arrived", "rank"]

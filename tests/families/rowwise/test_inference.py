@@ -249,9 +249,49 @@ def test_what_fixes_the_threads_of_a_row_leaves_rows_of_any_length_to_be_walked(
     assert plan.walked and not plan.fewer_threads and plan.longer is None
 
 
-def test_rows_that_are_summed_over_have_threads_that_no_launch_changes() -> None:
-    plan = inferred(SUMS)
-    assert plan.walked and not plan.fewer_threads
+def cases_of(text: str) -> list[RowwisePlan]:
+    """The plans of a module of several kernels, which hold."""
+    (module,) = generate(text, "x.yaml").modules
+    plans = [plan for plan in getattr(module.plan, "kernels", (module.plan,)) if isinstance(plan, RowwisePlan)]
+    assert [failing(plan) for plan in plans] == [[]] * len(plans)
+    return plans
+
+
+def test_rows_of_any_length_that_are_summed_over_are_held_by_as_many_threads_and_blocks_as_they_need() -> None:
+    *held, rest = cases_of(SUMS + HOPPER)
+    assert [(plan.cluster, plan.spec.sizes_of("N")[1]) for plan in held] == [(1, 512), (2, 16384), (16, 131072)]
+    for plan in held:
+        assert plan.fewer_threads and plan.ahead and plan.longer is None and not plan.walked
+        assert plan.row_tile == plan.spec.sizes_of("N")[1] and plan.threads_per_row in (32, 512)
+        assert plan.column_rows == (plan.blocks or 0) // plan.cluster, "blocks add up what their rows have"
+    assert rest.walked and rest.cluster == 16 and not rest.fewer_threads
+    alone, walked = cases_of(SUMS + ANY)
+    assert (alone.cluster, alone.row_tile, walked.walked, walked.cluster) == (1, 8192, True, 1)
+    written = inferred(SUMS + "schedule: {copy: {fallback: refuse}}\n")
+    assert written.walked and not written.fewer_threads, "one kernel for rows of any length"
+
+
+def test_all_blocks_of_a_launch_run_at_once_whatever_their_size() -> None:
+    """One that had to wait for another would take the time of all its rows again."""
+    room = {1: 132, 2: 132, 16: 112}  # multiprocessors that clusters fill
+    for plan in cases_of(SUMS + HOPPER)[:-1]:
+        for threads in counts_of_threads(plan.threads_per_row):
+            block = threads * rows_with(plan.flat, threads)
+            blocks = plan.blocks_with(block)
+            assert blocks % plan.cluster == 0 and 0 < blocks <= room[plan.cluster] * (512 // block)
+            assert blocks == plan.blocks_with(block), "the same on every GPU"
+
+
+@pytest.mark.parametrize(
+    ("size", "cluster", "fewer"),
+    [(64, 1, True), (500, 1, True), (1536, 2, True), (2560, 2, True), (4096, 2, False), (8192, 2, False)]
+    + [(11008, 2, True), (16384, 2, True), (65536, 16, False), (262144, 16, False)],
+)
+def test_a_fixed_row_that_is_summed_over_has_the_kernel_of_its_length(size: int, cluster: int, fewer: bool) -> None:
+    plan = inferred(SUMS + f"static: {{N: {size}}}\n" + HOPPER)
+    assert (plan.cluster, plan.fewer_threads) == (cluster, fewer)
+    assert plan.row_tile >= size or plan.walked
+    assert failing(plan) == []
 
 
 @pytest.mark.parametrize("most", [1, 8, 32, 64, 512, 1024])

@@ -312,7 +312,35 @@ schedule: {keep: registers, threads_per_row: 32, scheduler: {kind: persistent, b
 static: {N: 768}
 targets: [sm_80]
 """
-TEXTS = {"constant": NUMBERS, "shared": SHARED, "turns": TURNS, "walked": PIECES}
+# Sums over the rows, by launches that choose how many threads a row has, of one block or a cluster
+SUMMED = """\
+cutegen: 1
+kernel: summed
+op: rowwise
+tensors:
+  X: {shape: [M, N], dtype: f32}
+  w: {shape: [N], dtype: f32}
+  r: {shape: [M], dtype: f32}
+  Y: {shape: [M, N], dtype: f32, role: out}
+  d: {shape: [N], dtype: f32, role: out}
+  e: {shape: [N], dtype: f32, role: out}
+compute:
+  - Y = (X - mean(X, N)) * w * r
+  - d = sum(X * r, M)
+  - e = prod(X, M)
+schedule: {shorter: fewer_threads, threads_per_row: 64, tiler: {N: 512}, scheduler: {blocks: 2}}
+targets: [sm_90a]
+"""
+SUMMED_TOGETHER = SUMMED.replace("kernel: summed", "kernel: summed_together").replace("blocks: 2", "blocks: 4")
+SUMMED_TOGETHER = SUMMED_TOGETHER.replace("shorter:", "cluster: {N: 2}, shorter:")
+TEXTS = {
+    "summed": SUMMED,
+    "summed_together": SUMMED_TOGETHER,
+    "constant": NUMBERS,
+    "shared": SHARED,
+    "turns": TURNS,
+    "walked": PIECES,
+}
 TEXTS |= {"online": ONLINE, "few": FEW, "line": LINE, "written": AGAIN_WRITTEN}
 TEXTS |= {"free": FREE, "one_row": ONE, "lanes": LANES, "warps": WARPS, "again": AGAIN, "whole": WHOLE, "deep": DEEP}
 TEXTS |= {"bytes": BYTES, "three": THREE, "squares": SQUARES, "double": DOUBLE, "together": TOGETHER}
@@ -391,6 +419,8 @@ NAMES = [
     "squares",
     "double",
     "together",
+    "summed",
+    "summed_together",
 ]
 
 
@@ -468,6 +498,24 @@ MUTANTS = [
     ("few", "rows beyond the last", {
         "cute.elem_less((row_M, column_idx), (mX.shape[0], mX.shape[1]))": "cute.elem_less(column_idx, mX.shape[1])",
     }),
+    ("summed", "only the first of a block's rows is stored", {"range(block_rows)": "range(1)"}),
+    ("summed", "a block's rows share their sums' place", {"(tidy * row_size + own": "(0 * tidy + own"}),
+    ("summed", "a block's sums are read before they are there", {
+        "        cute.copy(copy_d, tXrd_out, own_d)\n        cute.arch.sync_threads()\n":
+        "        cute.copy(copy_d, tXrd_out, own_d)\n",
+    }),
+    ("summed", "rows that there are not", {"        if has_row:\n": "        if True:\n"}),
+    ("summed", "two rows' results in one place", {"turn % 2 * WARPS": "0 * turn"}),
+    ("summed", "every block's sums are the first's", {"workspace_d[bidx, column]": "workspace_d[0 * bidx, column]"}),
+    ("summed", "a row more than blocks have", {"grid * 1,": "grid + 1,"}),
+    ("summed_together", "every block has the first part", {"rank * row_threads * VALUES": "0 * rank * VALUES"}),
+    ("summed_together", "no block waits until all have read", {
+        "    cute.arch.mbarrier_wait(read, (turn + 1) % 2)  # of the row before, by all warps of the cluster\n": "",
+    }),
+    ("summed_together", "results of one block", {"results = warps * CLUSTER": "results = warps"}),
+    ("summed_together", "less is waited for", {"rows * results * 4": "rows * results * 4 - 4"}),
+    ("summed_together", "rows share their results' place", {"row * results + rank": "rank"}),
+    ("summed_together", "one warp has read for all", {"row_threads * block_rows // 32": "1"}),
     ("online", "what was summed before is not scaled", {
         "new_t = new_t * scale_f32(row_max_before, row_max)": "pass",
     }),

@@ -32,7 +32,7 @@ def apply(spec: Spec, say: Say) -> None:
     removed = (written(f"remove {' and '.join(f'`{key}`' for key in given)}"), changed(spec, dict.fromkeys(given)))
     for key in given:
         help = partial(first_that_works, say.code, [removed])
-        if row in spec.static:
+        if row in spec.static and not (schedule.fewer_threads and program(spec).columns):
             message = f"`{key}` is about rows of several lengths, and every row has {spec.static[row]} elements"
             say(message, "schedule", key, help=help)
         elif schedule.keep != "registers":
@@ -79,13 +79,14 @@ def _fixed(spec: Spec) -> Iterator[tuple[str, tuple[str, ...], Candidate]]:
         "write `shorter: mask`" if is_written(spec, "schedule", "keep") else "write `keep: registers`, `shorter: mask`"
     )
     mask = written(words + also), changed(spec, {"shorter": "mask", "keep": "registers", "longer": None})
-    if program(spec).columns:
-        name = program(spec).columns[0].tensor
-        yield f"each block sums its rows for {name}, and with fewer threads a row it has others", ("shorter",), mask
-    elif schedule.scheduler.kind == "persistent" and cluster_of(spec) == 1:
+    columns, walks = program(spec).columns, schedule.scheduler.kind == "persistent"
+    if columns and schedule.longer == "reload":
+        name = columns[0].tensor
+        yield f"each block sums its rows for {name} in registers, which hold no longer row", ("longer",), mask
+    elif walks and not columns and cluster_of(spec) == 1:
         message = "the blocks of a persistent kernel have a number of rows at a time that no launch changes"
         yield message, ("scheduler", "kind"), mask
-    if cluster_of(spec) > 1:
+    if cluster_of(spec) > 1 and not (walks and columns):
         yield "blocks that share a row have all their threads for it", ("cluster", row), mask
     threads = schedule.threads_per_row or 1
     wanted, several = rows_with(spec, threads), (schedule.tiler or {}).get(mode or "", 1)
