@@ -142,10 +142,12 @@ def prepare(units: Sequence[Unit], only: str | None, sizes: Sequence[str], optio
         raise NoTuning(f"{source.shown} holds {len(documents)} documents, each with a schedule of its own", help)
     if (op := op_of(chosen[0].module.spec)).unmeasured is not None:
         raise NoTuning(f"{chosen[0].kernel} is a {op.name}: there is no other way to do what it does")
-    if isinstance(chosen[0].module.spec.schedule, Cases):
-        raise NoTuning(
-            f"{chosen[0].kernel} has a schedule of several cases", "tune a spec with the schedule of one case"
-        )
+    if isinstance(cases := chosen[0].module.spec.schedule, Cases):
+        help = "tune a spec with the schedule of one case"
+        if not any(path[:1] == ("schedule",) for path in chosen[0].module.spec.source.values):
+            atom = cases.cases[0].schedule.as_data().get("mma", {}).get("atom")
+            help = f"write one: `schedule: {{mma: {{atom: {atom}}}}}`" if atom else help
+        raise NoTuning(f"{chosen[0].kernel} has a schedule of several cases", help)
     place = _document(chosen[0])
     text = source.file.read_bytes().decode("utf-8")
     kernels = tuple(unit.kernel for unit in units if _document(unit) == place)

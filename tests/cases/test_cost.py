@@ -24,7 +24,7 @@ from cutegen.codegen.cplusplus import header_text
 from cutegen.compiling.loading import load
 from cutegen.contract import chooses, compiled_arguments, copies
 from cutegen.families.gemm.wgmma.cost import cost_of
-from cutegen.language.cases import Conditions, SizeIs
+from cutegen.language.cases import Case, Cases, Conditions, SizeIs
 from cutegen.language.writer import write_spec
 from cutegen.verification.cases import derive_cases
 
@@ -292,3 +292,24 @@ def test_cases_with_one_schedule_share_their_functions_without_a_parameter() -> 
     case = "  - {for: {cost: least}, tiler: {M: 64}, mma: {atom: wgmma, rows: N}}\n"
     _, printed = planned(TEXT[: TEXT.index("schedule:")] + "schedule:\n" + 2 * case)
     assert "@dataclass" not in printed and printed.count("@cute.kernel") == 1
+
+
+LEFT_OUT = TEXT[: TEXT.index("schedule:")]
+
+
+@pytest.mark.parametrize(
+    ("more", "by_cost", "others"),
+    [
+        ("", 14, 2),
+        ("targets: [sm_80]\n", 0, 2),
+        ("schedule: {mma: {atom: wgmma}}\ntargets: [sm_90a]\n", 0, 1),
+        ("tune: {schedule.cluster: [{M: 1, N: 2}]}\ntargets: [sm_90a]\n", 0, 1),
+    ],
+    ids=["no schedule", "Ampere alone", "an atom", "tuned"],
+)
+def test_a_gemm_without_a_schedule_gets_all_that_are_compared(more: str, by_cost: int, others: int) -> None:
+    (module,) = generate(LEFT_OUT.replace(", align: 16", "") + more, "product.yaml").modules
+    schedule = module.plan.spec.schedule
+    cases = schedule.cases if isinstance(schedule, Cases) else (Case(Conditions(), schedule),)
+    assert sum(case.conditions.by_cost for case in cases) == by_cost
+    assert sum(not case.conditions.by_cost for case in cases) == others
