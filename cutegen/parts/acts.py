@@ -93,7 +93,6 @@ class Bring:
     barrier: Barrier
     bytes: int
     left_out: int = 0
-    box: int | None = None  # its number among those of a cell that are loaded one after the other
 
 
 @dataclass(frozen=True)

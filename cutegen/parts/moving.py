@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 
 from cutegen.parts import acts
 from cutegen.parts.acting import Acting
 from cutegen.parts.acting import Partition as Part
 from cutegen.parts.acts import Act, Barrier, Cell
 from cutegen.parts.barriers import barrier_of, place_of
-from cutegen.parts.statements import Statement
+from cutegen.parts.faults import refuse
+from cutegen.parts.statements import For, Statement
 
 _SENT = 16  # bytes of a thread's four words
 
@@ -63,16 +65,44 @@ class Load(Statement):
         return place_of(self.barriers, self.index)
 
     def acts(self, at: Acting) -> Iterator[Act]:
+        return self._brings(at, None)
+
+    def boxes(self, at: Acting, variable: str, numbers: Iterable[int]) -> Iterator[Act]:
+        """What the loads of several boxes do, one after the other, as one: nobody waits for a box alone."""
+        found, inside = [], []
+        for number in numbers:
+            at.variables[variable] = number
+            found.append(int(at.value(self.box)))
+            inside.append(bool(at.value(self.inside)))
+        every = at.found(at.partitions, self.to).boxes
+        if found != list(range(every)):
+            refuse("content", f"{self.to} is loaded in boxes {found}, of {every}", at.agent)
+        return self._brings(at, Fraction(sum(inside), every))
+
+    def _brings(self, at: Acting, inside: Fraction | None) -> Iterator[Act]:
+        """The copy of a cell, or of the part of it that lies inside the tensor, to all blocks that it serves."""
         at.in_warps(f"load {self.to}")
         bits = int(at.value(self.mask)) if self.mask else 1 << at.agent.block
         name, part, among, boxes = at.found(at.partitions, self.to)
-        box = int(at.value(self.box)) if self.box else None
         place, content = (int(at.value(self.cell)), part), tuple(at.value(self.content))
-        size = at.found(at.allocated, name).own // (among * boxes)
-        outside = size if self.inside and not at.value(self.inside) else 0
+        whole = at.found(at.allocated, name).own // among
+        size = whole // boxes if inside is None else int(whole * inside)
+        left_out = 0 if inside is None else whole - size
         for block in (rank for rank in range(at.geometry.size) if bits >> rank & 1):
             barrier = barrier_of(at, self.barriers, self.index, block)
-            yield acts.Bring(Cell(block, name, place), content, barrier, size - outside, outside, box)
+            yield acts.Bring(Cell(block, name, place), content, barrier, size, left_out)
+
+
+@dataclass(frozen=True)
+class ForBoxes(For):
+    """A loop over the boxes that a load brings, which is all that it does."""
+
+    def acts(self, at: Acting) -> Iterator[Act]:
+        for statement in self.body:
+            if isinstance(statement, Load):
+                yield from statement.boxes(at, self.variable, at.value(self.over))
+            else:
+                yield from statement.acts(at)
 
 
 @dataclass(frozen=True)

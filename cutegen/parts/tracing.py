@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
-from itertools import groupby, permutations
+from collections.abc import Mapping, Sequence
+from itertools import permutations
 from typing import Any
 
 from cutegen.parts.acting import Acting, Allocated, Geometry
@@ -62,27 +61,7 @@ def traced(
             if at.ungrouped:
                 who = f"{role} {group} of block {rank}"
                 refuse("group", f"{who} stores {at.ungrouped[0][0].name} in no group: nobody can wait for it", agent)
-    whole = {agent: list(_whole_loads(agent, own)) for agent, own in acts.items()}
-    return Run(_in_parts(whole, allocated), _overlaps(allocated))
-
-
-def _whole_loads(agent: Agent, acts: Sequence[Act]) -> Iterator[Act]:
-    """Acts in which the boxes of one load, one after the other, are one copy: nobody waits for one of them alone."""
-    for alike, some in groupby(acts, _load_of):
-        if alike is None:
-            yield from some
-            continue
-        loads = [act for act in some if isinstance(act, Bring)]
-        boxes = [load.box for load in loads]
-        if boxes != list(range(len(boxes))):
-            text = f"{agent.role} {agent.group} loads boxes {boxes} of {alike.cell.name} {alike.cell.place[0]}"
-            refuse("content", f"{text}, and not each once", agent)
-        yield replace(alike, bytes=sum(load.bytes for load in loads), left_out=sum(load.left_out for load in loads))
-
-
-def _load_of(act: Act) -> Bring | None:
-    """What is equal of the boxes of one load; None of what is none."""
-    return replace(act, bytes=0, left_out=0, box=None) if isinstance(act, Bring) and act.box is not None else None
+    return Run(_in_parts(acts, allocated), _overlaps(allocated))
 
 
 def _in_parts(run: Mapping[Agent, Sequence[Act]], allocated: Mapping[str, Allocated]) -> dict[Agent, list[Act]]:

@@ -8,7 +8,7 @@ from cutegen.families.gemm.wgmma.names import stack_name
 from cutegen.families.gemm.wgmma.plan import Side, WarpspecializedPlan
 from cutegen.families.gemm.wgmma.role import PIECE, Role
 from cutegen.parts.barriers import Expect, Wait
-from cutegen.parts.moving import Load, Partition
+from cutegen.parts.moving import ForBoxes, Load, Partition
 from cutegen.parts.statements import Body, Code, Elected, For, If, Let, Note, Region, Statement
 
 
@@ -102,7 +102,7 @@ class Loading(Role):
             box="box" if boxed else "",
             inside=f"box < boxes_{stack}" if boxed else "",
         )
-        body = (For("box", f"cutlass.range_constexpr({count})", (load,)),) if boxed else (load,)
+        body = (ForBoxes("box", f"cutlass.range_constexpr({count})", (load,)),) if boxed else (load,)
         return Region(f"schedule.copies.{name}", f"load of {name}", body)
 
     def loaders(self) -> Body:
