@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from cutegen.choosing.choice import Choice, having, tried
-from cutegen.choosing.sources import spread
+from cutegen.choosing.sources import spread, spread_paths
 from cutegen.family import family_of
 from cutegen.language.cases import MAX_CASES, Case, Cases
 from cutegen.language.kinds import Path
@@ -39,19 +39,21 @@ def compared_cases(spec: KernelSpec[Cases], ones: Sequence[KernelSpec], report: 
     written = list(range(len(ones)))
     written[number : number + 1] = [number] * len(found)
     origins: list[Path] = [("schedule", one) for one in written]
-    report.source = spread(spec.source, origins)
+    report.source, report.inferred = spread(spec.source, origins), spread_paths(report.inferred, origins)
     for place in range(number, number + len(found)):
         report.infer("one of those that are compared where a case by cost says nothing else", "schedule", place)
     return replace(spec, schedule=Cases(tuple(cases)), source=report.source)
 
 
-def by_cost(spec: KernelSpec, choice: Choice) -> Choice:
+def by_cost(spec: KernelSpec, choice: Choice, others: int) -> Choice:
     """The choice as a case that stands for all schedules which are compared, where a spec says nothing of its schedule,
-    and its family compares several; else as it is.
+    its family compares several, and with so many other cases there is room for these; else as it is.
     """
     one = having(spec, choice.schedule, choice.targets)
     nothing = not any(path[:1] == ("schedule",) for path in spec.source.values) and _says_nothing(choice.schedule)
-    if spec.tune or not nothing or choice.conditions.on_calls or len(schedules_of(one)) < 2:
+    if spec.tune or not nothing or choice.conditions.on_calls:
+        return choice
+    if not 2 <= len(schedules_of(one)) <= MAX_CASES - others:
         return choice
     return replace(choice, conditions=replace(choice.conditions, by_cost=True))
 

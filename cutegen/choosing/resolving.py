@@ -30,7 +30,7 @@ def resolve(spec: Spec, report: Report) -> KernelSpec:
         known, choices = split(known, choices)
     elif len(choices) > 1:  # what `tune` has values for is one schedule
         choices = [replace(choices[-1], targets=known.targets)]
-    choices = [by_cost(known, choice) for choice in choices]
+    choices = [by_cost(known, choice, len(choices) - 1) for choice in choices]
     whole: KernelSpec = replace(known, targets=spec.targets)
     if len(choices) == 1 and not choices[0].conditions.by_cost:
         report.infer(choices[0].why, "schedule", *ATOM)

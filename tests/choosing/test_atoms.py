@@ -137,6 +137,20 @@ def test_promises_leave_one_case_for_a_target() -> None:
     assert found["sm_80"] == ["mma_sync"] and set(found["sm_90a"]) == {"wgmma"}
 
 
+def test_each_case_has_the_reason_for_its_own_atom_where_one_stands_for_several() -> None:
+    found, report = resolved(text())
+    whys = [report.inferred["schedule", number, "mma", "atom"] for number in range(len(found.schedule.cases))]
+    fastest = "the fastest that the types and the targets have"
+    assert len(whys) > 3 and whys[:-2] == [fastest] * (len(whys) - 2)
+    assert whys[-2].startswith(fastest) and whys[-1].startswith("as before it, with narrow accesses")
+
+
+def test_types_that_a_target_has_not_are_what_is_said_where_cases_have_no_room() -> None:
+    with pytest.raises(SpecError) as refused:
+        generate(text("f8e4m3", more="targets: [sm_80, sm_89, sm_90a]"), "mm.yaml")
+    assert {d.code for d in refused.value.diagnostics} == {"CG266"}
+
+
 @pytest.mark.parametrize("kind", ["bf16", "f32", "f64"])
 def test_a_schedule_that_names_its_atom_is_one(kind: str) -> None:
     atom = {"bf16": "mma_sync"}.get(kind, "fma")
