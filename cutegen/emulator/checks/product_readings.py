@@ -77,6 +77,8 @@ class ProductReadings:
         Where not all of them do, `check_gather` tells whether those do that must.
         """
         clocks, members = self.clocks, self.clocks.members
+        if not len(reads.cells):
+            return True
         writer, times = self._writers.take(reads.cells), self._written.take(reads.cells)
         start = members if writer.min() >= members else 0
         if writer.min() < 0:

@@ -38,11 +38,11 @@ class Written:
 
     def elements(self, log: SharedHistory, memory: SharedMemory, instruction: Instruction) -> Array | None:
         """The bits of all elements of all units, as `ProductReads.elements`; of those that are not written, zeros."""
-        found = self.reads.elements(log, memory, instruction)
+        found = self.reads.units(log, memory, instruction)
         if found is None:
             return None
         whole = np.zeros(len(self.kept), memory.data.dtype)
-        whole[self.kept] = found.view(memory.data.dtype)
+        whole[self.kept] = found
         return whole.view(self.reads.element)
 
 
@@ -76,13 +76,19 @@ class ProductReads:
 
         None where not all of these hold data, or one may be written still.
         """
+        found = self.units(log, memory, instruction)
+        return None if found is None else found.view(self.element)
+
+    def units(self, log: SharedHistory, memory: SharedMemory, instruction: Instruction) -> Array | None:
+        """The same, as the units themselves, which may be less than elements."""
         flags, data = memory.flags.reshape(-1), memory.data.reshape(-1)
         found = log.products.take(instruction, self, flags, data) if self.inside else None
         if found is None:
             if not self.inside or flags.take(self.cells).any() or not log.products.surely_ordered(self):
                 return None
-            found = self.begun(log, memory, instruction)
-        return found.view(self.element)
+            log.products.begin(instruction, self)
+            found = memory.data.reshape(-1).take(self.cells)
+        return found
 
     def written(self, memory: SharedMemory) -> Written | None:
         """The reads of those units that have been written, and what is made of others; None where some may not be
@@ -104,7 +110,7 @@ class ProductReads:
         cells, of_cell, times = self.cells[kept], self.of_cell[kept], self.times[kept]
         reads = replace(self, cells=cells, of_cell=of_cell, times=times, starts=starts, _of_warp={}, _written={})
         itemsize = self.element().itemsize
-        rows, columns = ((~kept[where * itemsize // unit]).any(axis=2) for where in self.where)
+        rows, columns = (lost_rows(~kept, where * itemsize, itemsize, unit) for where in self.where)
         lost = rows[self.matrix[0]][:, :, None] | columns[self.matrix[1]][:, None, :]
         return Written(reads, kept, lost)
 
@@ -124,10 +130,20 @@ class ProductReads:
         """The cells that a warp reads, and whether they are all different ones."""
         if number not in self._of_warp:
             one, other = (self.cells[self.starts[i] : self.starts[i + 1]] for i in self.matrices[number].tolist())
-            apart = int(one.max()) < int(other.min()) or int(other.max()) < int(one.min())
+            apart = not (len(one) and len(other))
+            apart = apart or int(one.max()) < int(other.min()) or int(other.max()) < int(one.min())
             cells = np.concatenate([one, other])
             self._of_warp[number] = cells, apart or len(np.unique(cells)) == len(cells)
         return self._of_warp[number]
+
+
+def lost_rows(unwritten: Array, where: Array, itemsize: int, unit: int) -> Array:
+    """Which rows of matrices, of whose elements the last axis of `where` has the bytes, have one that was not wholly
+    written. `unwritten` says it of each of the units of so many bytes that those are in.
+    """
+    if unit < itemsize:
+        unwritten, unit = np.asarray(unwritten.reshape(-1, itemsize // unit).any(axis=1)), itemsize
+    return np.asarray(unwritten[where // unit].any(axis=-1))
 
 
 _kept: dict[object, ProductReads] = {}

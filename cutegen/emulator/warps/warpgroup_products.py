@@ -38,7 +38,7 @@ from cutegen.emulator.ptx.model import Immediate, Instruction
 from cutegen.emulator.synchronisation.product_groups import WARPS
 from cutegen.emulator.warps.by_warp import by_thread, by_warp, registers_by_warp, taking_part, whole_warps
 from cutegen.emulator.warps.product_form import ProductForm, read_form
-from cutegen.emulator.warps.product_reads import product_reads
+from cutegen.emulator.warps.product_reads import lost_rows, product_reads
 from cutegen.emulator.warps.product_types import cut, widened
 from cutegen.emulator.warps.shared_matrices import Places, places_told
 
@@ -265,7 +265,7 @@ def _check_reads(form: ProductForm, lanes: Lanes, warps: Array, places: Sequence
     for number, (warp, *matrices) in enumerate(zip(warps.tolist(), *places, strict=True)):
         lane = _lane(lanes, warp)
         for side, one in enumerate(matrices):
-            lost = _unwritten(form.instruction, lanes, one, lane)
+            lost = _unwritten(form, lanes, one, lane)
             if lost is not None:
                 unknown[number] |= lost[None, :] if side else lost[:, None]
             rows = one.rows(lanes.shared.unit)
@@ -276,11 +276,11 @@ def _check_reads(form: ProductForm, lanes: Lanes, warps: Array, places: Sequence
     return unknown if unknown.any() else None
 
 
-def _unwritten(instruction: Instruction, lanes: Lanes, places: Places, lane: tuple[int, int]) -> Array | None:
+def _unwritten(form: ProductForm, lanes: Lanes, places: Places, lane: tuple[int, int]) -> Array | None:
     """Which rows of a matrix in the shared memory of a lane's block have an element that was never written; None where
     there is none. Raises Stop for places that hold no data.
     """
-    memory, low, high = lanes.shared, places.low, places.high
+    memory, low, high, instruction = lanes.shared, places.low, places.high, form.instruction
     if low < 0 or high > memory.size:
         text = f"wgmma reads shared memory at bytes {low} to {high - 1}; the block has {memory.size} bytes"
         raise Stop("out-of-bounds", text, instruction, lane, address=low)
@@ -293,8 +293,7 @@ def _unwritten(instruction: Instruction, lanes: Lanes, places: Places, lane: tup
         byte = int(rows[int(taboo.argmax())]) * memory.unit
         text = f"wgmma reads byte {byte} of shared memory, where no data lie that it may read"
         raise Stop("out-of-bounds", text, instruction, lane, address=byte)
-    lost: Array = (flags.take(places.where // memory.unit) != 0).any(axis=1)
-    return lost
+    return lost_rows(flags != 0, places.where, form.itemsize, memory.unit)
 
 
 def _accumulate(
