@@ -96,7 +96,8 @@ class RowwisePlan(Plan):
         """Whether what broadcasts is loaded with the rows themselves, by threads that have registers to spare."""
         several = sum(o.read and bool(o.broadcast) for o in self.operands) > 1
         whole = self.row not in self.masked and self.threads_per_row & (self.threads_per_row - 1) == 0
-        return self.threads <= ROOMY and not (several and self.values > SPARE and not (whole and self.values == FULL))
+        many = several and self.values > SPARE and not (whole and self.values == FULL)
+        return self.threads <= ROOMY and not (many and self.cluster == 1)
 
     @property
     def row_tile(self) -> int:

@@ -84,7 +84,7 @@ def walking_smem(spec: Spec, share: int) -> tuple[int, int]:
     planned = program(spec)
     alone, once = cluster_of(spec) == 1, planned.meetings <= 1 and not any(r.around for r in planned.reductions)
     if has_exponentials(spec):
-        threads, values, waste = 128, 32 if row_of(spec) in spec.static else 16, 1.1
+        threads, values, waste = 128, 32, 1.1
     elif alone:
         threads, values, waste = (512 if once and is_fixed_for_all_rows(spec) else 256), 16, 1.5
     else:

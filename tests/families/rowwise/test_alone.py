@@ -69,9 +69,11 @@ tensors:
   X: {shape: [B, M, N], dtype: bf16}
   t: {shape: [B, M], dtype: i64}
   y: {shape: [B, M], dtype: f32, role: out}
+  own: {shape: [B, M], dtype: bf16, role: out}
 compute:
   - m = max(X, N)
   - y = sum(where(coord(N) == t, 2 * (X - m), 0), N)
+  - own = sum(where(coord(N) == t, X, 0), N)
 targets: [sm_90a]
 schedule: {keep: KEEP, longer: LONGER}
 """
@@ -93,9 +95,11 @@ def test_the_compiled_kernel_reads_what_the_row_has_and_nothing_beside_it(keep: 
     t = torch.stack((places, places.flip(0), torch.full_like(places, 5)))
     x = torch.randn(*t.shape, size).bfloat16()
     x[1] = -0.0
-    y = torch.empty(*t.shape)
-    loaded.picked(on_device(x), on_device(t), y=on_device(y))
+    y, element = torch.empty(*t.shape), torch.empty(*t.shape, dtype=torch.bfloat16)
+    loaded.picked(on_device(x), on_device(t), y=on_device(y), own=on_device(element))
     hit = torch.arange(size) == t[..., None]
     wide = x.float()
     wanted = torch.where(hit, 2 * (wide - wide.amax(-1, keepdim=True)), torch.zeros(())).sum(-1)
-    assert torch.equal(y, wanted) and not torch.signbit(y[1]).any()
+    assert torch.equal(y, wanted)
+    assert torch.equal(element, torch.where(hit, x, torch.zeros_like(x)).sum(-1))
+    assert not torch.signbit(element[1]).any(), "a sum of zeros of both signs is 0"

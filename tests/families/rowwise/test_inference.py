@@ -13,9 +13,10 @@ from planning_specs import document
 
 from cutegen.codegen import generate
 from cutegen.dtypes import Dtype
+from cutegen.families.rowwise.case_inference import inferred_cases as all_cases
 from cutegen.families.rowwise.plan import RowwisePlan
 from cutegen.families.rowwise.rows import counts_of_threads, fewest_threads, rows_with
-from cutegen.families.rowwise.schedule import Spec
+from cutegen.families.rowwise.schedule import RowwiseSchedule, Spec
 from cutegen.language.diagnostics import SpecError
 from cutegen.language.reader import read_specs
 from cutegen.language.writer import write_spec
@@ -176,6 +177,79 @@ def test_a_cluster_shares_a_long_row(text: str, size: int, cluster: int, kind: s
     assert inferred(text + f"static: {{N: {size}}}\n").cluster == 1
 
 
+LOSS = """\
+cutegen: 1
+kernel: losses
+op: rowwise
+tensors:
+  X: {shape: [M, N], dtype: bf16}
+  t: {shape: [M], dtype: i64}
+  loss: {shape: [M], dtype: f32, role: out}
+compute:
+  - m = max(X, N)
+  - loss = m + log(sum(exp(X - m), N)) - sum(where(coord(N) == t, X, 0), N)
+"""
+
+
+def lengths_of(text: str) -> list[tuple[int | None, int, int | None, RowwiseSchedule]]:
+    """Of each case but the last one: of how many rows at most, above which length of one and up to which, and how."""
+    found = []
+    for case in all_cases(read_specs(text + HOPPER, "x.yaml")[0])[:-1]:
+        sizes = case.conditions.sizes
+        bounds = {one.relation: one.number for one in sizes["N"]}
+        most = next((one.number for one in sizes.get("M", ())), None)
+        found.append((most, bounds[">"], bounds.get("<="), case.schedule))
+    return found
+
+
+def test_long_rows_of_any_length_have_more_blocks_each_the_longer_they_are() -> None:
+    longer = [(2**i, 2 ** (i + 1)) for i in range(14, 18)]
+    for text in (SOFTMAX, NORM):
+        found = [case for case in lengths_of(text) if case[0] is None]
+        assert [case[1:3] for case in found] == [(10240, 12288), *longer]
+        assert all(schedule == RowwiseSchedule(keep="smem") for *_, schedule in found)
+    read = SOFTMAX.replace(
+        "Y = e / sum(e, N)", "Y = X / sum(e, N)"
+    )  # threads hold what was read, and nothing beside it
+    assert [case[1:3] for case in lengths_of(read) if case[0] is None] == longer
+    wide = lengths_of(SOFTMAX.replace("bf16", "f32"))
+    assert [low for most, low, *_ in wide if most is None] == [2**i for i in range(13, 17)]
+
+
+def test_few_rows_have_many_blocks_each() -> None:
+    found = [case for case in lengths_of(SOFTMAX) if case[0] is not None]
+    assert [case[:3] for case in found] == [(32, 8192, 16384), (32, 16384, 65536)]
+    assert [schedule.cluster for *_, schedule in found] == [{"N": 4}, {"N": 16}]
+    for _, _, high, schedule in found:
+        assert schedule.keep == "registers" and (schedule.tiler or {})["N"] * (schedule.cluster or {})["N"] == high
+    several = SOFTMAX.replace("[M, N]", "[B, M, N]")  # nothing bounds the product of two sizes
+    assert lengths_of(several) and all(most is None for most, *_ in cases_of(several))
+
+
+def test_long_rows_that_are_walked_once_wait_nowhere() -> None:
+    found = lengths_of(LOSS)
+    assert [case[:3] for case in found] == [
+        *((256, 65536, None), (64, 16384, None)),  # few rows, which several blocks share
+        *((None, 65536, None), (None, 10240, None)),
+    ]
+    assert [schedule.cluster for *_, schedule in found] == [{"N": 8}, {"N": 4}, None, None]
+    assert all(one.keep == "reload" for *_, one in found)
+
+
+@pytest.mark.parametrize(
+    ("text", "math"),
+    [
+        (LOSS, "fast"),
+        (LOSS.replace("loss = m + log", "loss = exp(m) + log"), "precise"),
+        (LOSS.replace("exp(X - m)", "exp(X)"), "precise"),
+        (SOFTMAX, "fast"),
+        (SOFTMAX.replace("Y: {shape: [M, N], dtype: bf16", "Y: {shape: [M, N], dtype: f32"), "precise"),
+    ],
+)
+def test_exponentials_are_fast_where_results_hide_it_or_a_row_has_sums_of_them_only(text: str, math: str) -> None:
+    assert inferred(text + "static: {N: 4096}\n").spec.schedule.math == math
+
+
 @pytest.mark.parametrize("text", [SOFTMAX, NORM, WEIGHTED, UNIT], ids=["softmax", "norm", "weighted", "f32"])
 @pytest.mark.parametrize("size", [24, 200, 384, 1000, 1536, 2560, 5000, 5120, 5376, 7168, 8000, 8192])
 def test_a_row_of_fixed_size_has_no_more_idle_lanes_than_a_launch_for_any_size_gives_it(text: str, size: int) -> None:
@@ -191,6 +265,9 @@ def test_of_several_tensors_that_are_the_same_for_all_rows_threads_hold_few_valu
         plan = inferred(NORM + f"static: {{N: {size}}}\n" + HOPPER)
         assert (plan.threads_per_row, plan.broadcasts_early) == (threads, early)
     assert inferred(WEIGHTED + "static: {N: 7168}\n" + HOPPER).broadcasts_early  # one tensor takes few registers
+    shared = "static: {N: 16000}\nschedule: {keep: registers, threads_per_row: 128, cluster: {N: 4}}\n"
+    plan = inferred(NORM + shared + HOPPER)
+    assert plan.values == 32 and plan.broadcasts_early  # few rows, which wait for memory once
 
 
 def test_nothing_is_loaded_ahead_that_is_written_otherwise() -> None:
