@@ -223,7 +223,7 @@ def test_few_rows_have_many_blocks_each() -> None:
     for _, _, high, schedule in found:
         assert schedule.keep == "registers" and (schedule.tiler or {})["N"] * (schedule.cluster or {})["N"] == high
     several = SOFTMAX.replace("[M, N]", "[B, M, N]")  # nothing bounds the product of two sizes
-    assert lengths_of(several) and all(most is None for most, *_ in cases_of(several))
+    assert lengths_of(several) and all(most is None for most, *_ in lengths_of(several))
 
 
 def test_long_rows_that_are_walked_once_wait_nowhere() -> None:
