@@ -10,15 +10,18 @@ from math import prod
 from cutegen.analysis.words import count
 from cutegen.atoms.targets import WARP
 from cutegen.families.common.ordering import rounds
-from cutegen.families.gemm.wgmma.plan import WarpspecializedPlan
+from cutegen.families.gemm.wgmma.plan import Side, WarpspecializedPlan
 from cutegen.families.gemm.wgmma.product import WARPGROUP
 from cutegen.families.gemm.wgmma.roles import kernel_body
 from cutegen.families.gemm.wgmma.text import constants_of
 from cutegen.parts.acting import Geometry, Shaped, value_of
-from cutegen.parts.acts import Content, Multiply, Run
+from cutegen.parts.acts import Bring, Content, Multiply, Run
 from cutegen.parts.faults import refuse
 from cutegen.parts.statements import Body
 from cutegen.parts.tracing import traced
+
+TILES = {"A": 1, "B": 2}
+"""The tile of each operand that is loaded in a proof: not the first one, and not the same."""
 
 
 @dataclass(frozen=True)
@@ -83,24 +86,34 @@ def run_of(plan: WarpspecializedPlan, sizes: Counts, tree: Body | None = None, *
     role, and of each warpgroup that multiplies the warp that stores, and the other three together, or all four where
     warpgroups are `whole`. `tree` is another one than the plan's.
 
-    Raises `Unproved` as `traced` does, and where a step of a sum is not multiplied once.
+    Raises `Unproved` as `traced` does, where a step of a sum is not multiplied once, and where a box is left
+    out that has rows of its tensor.
     """
     constants: dict[str, int] = {}
     for constant in constants_of(plan):
         constants[constant.name] = value_of(constant.value, constants)
     # The last tile along k is not whole
     depth = max(0, sizes.k_tiles * plan.tile[plan.k] - 1)
-    rows = {side: side.block if sizes.rows is None else sizes.rows for side in plan.sides}
+    rows = {side: _extent(side, sizes.rows) for side in plan.sides}
     given = {
         **{"first": sizes.first, "clusters": sizes.clusters, "tiles_m": sizes.all_tiles, "tiles_n": 1, "tiles_l": 1},
-        **{"m_tile": 0, "n_tile": 0},  # each has as many rows
+        **{"m_tile": TILES["A"], "n_tile": TILES["B"]},  # each has as many rows
         **{f"m{side.tensor.name}": Shaped((rows[side], depth)) for side in plan.sides},
     }
     geometry = Geometry(*plan.cluster, plan.split)
     body = kernel_body(plan, []) if tree is None else tree
     run = traced(body, _agents(plan, whole), geometry, [constants | given] * geometry.size)
     _all_multiplied(plan, sizes, run)
+    _all_loaded(plan, sizes, run)
     return run
+
+
+def _extent(side: Side, rows: int | None) -> int:
+    """The size of an operand of which the tile has so many rows: one that ends before it begins where it has none, and
+    goes on behind it where all are inside.
+    """
+    first = TILES[side.letter] * side.block
+    return {None: first + 2 * side.block, 0: 1}.get(rows, first + (rows or 0))
 
 
 def _all_multiplied(plan: WarpspecializedPlan, sizes: Counts, run: Run) -> None:
@@ -118,6 +131,22 @@ def _all_multiplied(plan: WarpspecializedPlan, sizes: Counts, run: Run) -> None:
             if found[step] != wanted.get(step, 0):
                 text = f"of a sum, (tile, step) {step} is multiplied {found[step]} times, not {wanted.get(step, 0)}"
                 refuse("content", text)
+
+
+def _all_loaded(plan: WarpspecializedPlan, sizes: Counts, run: Run) -> None:
+    """Of each operand the boxes that have rows of the tensor are loaded, and no others."""
+    acts = [act for own in run.acts.values() for act in own]
+    for side in plan.sides:
+        if side.box is None:
+            continue
+        boxes, names = side.block // side.box, {tensor.name for tensor in side.tensors}
+        loads = (act for act in acts if isinstance(act, Bring) and act.cell.name in names)
+        found = {boxes * act.bytes // (act.bytes + act.left_out) for act in loads}
+        missed = (cell.name for act in acts if isinstance(act, Multiply) for cell, _ in act.left_out)
+        found |= {0} if names & set(missed) else set()
+        wanted = boxes if sizes.rows is None else -(-sizes.rows // side.box)
+        for wrong in sorted(found - {wanted}):
+            refuse("content", f"of a tile of {side.tensor.name} {wrong} boxes are loaded, and {wanted} have rows of it")
 
 
 def _agents(plan: WarpspecializedPlan, whole: bool) -> dict[tuple[str, int, int], tuple[int, ...]]:

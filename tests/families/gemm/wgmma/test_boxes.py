@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,10 +11,13 @@ from lint_kit import found_in
 from sweep_kit import sampled
 
 from cutegen.codegen import Module, generate
+from cutegen.families.gemm.wgmma.loading_roles import Loading
 from cutegen.families.gemm.wgmma.plan import WarpspecializedPlan
 from cutegen.families.gemm.wgmma.synchronisation import counts, run_of
 from cutegen.parts.acts import Arrive, Bring, Multiply
+from cutegen.parts.faults import Unproved
 from cutegen.parts.one_order import prove
+from cutegen.parts.statements import Let, Statement
 from cutegen.verification.cases import Case
 from cutegen.verification.executor import EmulatorExecutor, load_module
 from cutegen.verification.runner import verify_case
@@ -104,6 +109,41 @@ def test_what_is_left_out_is_expected_by_no_barrier_and_multiplied_for_nobody() 
     assert not any(isinstance(act, Bring) for act in acts)
     assert all(act.expected == 0 for act in acts if isinstance(act, Arrive))
     assert all(not act.cells and act.left_out for act in acts if isinstance(act, Multiply))
+
+
+@pytest.mark.parametrize("rows", ["N", "M"])
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("cutlass.min(BLK_M, ", "("),
+        ("cutlass.max(0, ", "("),
+        ("m_tile", "n_tile"),
+        ("n_tile", "m_tile"),
+        ("cute.ceil_div(rows_A, BOX_A)", "rows_A // BOX_A"),
+        ("cute.ceil_div(rows_B, BOX_B)", "1"),
+    ],
+    ids=["more than a tile", "less than none", "one tile", "the other tile", "too few", "always one"],
+)
+def test_a_mistake_in_what_lies_inside_is_refused(
+    old: str, new: str, rows: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan, right = plan_of(spec("  tiler: {M: 64, N: 128, K: 64}\n  cluster: {M: 1}\n", rows=rows)), Loading.boxes
+    changed = []
+
+    def boxes(self: Loading) -> Iterator[Statement]:
+        for statement in right(self):
+            changed.append(isinstance(statement, Let) and old in statement.value)
+            yield (
+                replace(statement, value=statement.value.replace(old, new)) if isinstance(statement, Let) else statement
+            )
+
+    for sizes in counts(plan):
+        prove(run_of(plan, sizes))
+    monkeypatch.setattr(Loading, "boxes", boxes)
+    with pytest.raises(Unproved):
+        for sizes in counts(plan):
+            prove(run_of(plan, sizes))
+    assert any(changed)
 
 
 MISTAKES = {
