@@ -300,7 +300,7 @@ schedule:
   cluster: {M: 2}
   mma: {atom: wgmma, rows: M}
   warps: {roles: cooperative, consumers: 2, registers: {producer: 40, consumer: 232}}
-  copies: {A: {misaligned: workspace}, C: {atom: tma, columns: 64, stages: 2}}
+  copies: {A: {box: 64, misaligned: workspace}, C: {atom: tma, columns: 64, stages: 2}}
   smem: {A: {swizzle: 128}}
   pipeline: {stages: 2}
   scheduler: {kind: persistent, swizzle: 8, blocks: 132, launch: dependent}
@@ -345,8 +345,12 @@ PROMISED = {"divisible"}  # no predicate on M: its size is promised to be a mult
 # Of warps with roles: who gives a stage back, and how many, is said where barriers are made and tiles are walked
 TILE = {"schedule.tiler", "schedule.pipeline.stages"}
 EXCHANGED = TILE | {"kernel", "schedule.cluster", "schedule.smem", "schedule.smem.B.swizzle", "schedule.scheduler"}
-EXCHANGED |= {f"schedule.copies.{name}" for name in "ABC"} | {f"schedule.tiler.{mode}" for mode in "MNK"}
-ALONE = TILE | {"schedule.copies.B", "schedule.pipeline", "schedule.scheduler"}
+EXCHANGED |= (
+    {"schedule.copies.A.box"}
+    | {f"schedule.copies.{name}" for name in "ABC"}
+    | {f"schedule.tiler.{mode}" for mode in "MNK"}
+)
+ALONE = TILE | {"schedule.copies.B", "schedule.copies.B.box", "schedule.pipeline", "schedule.scheduler"}
 TURNS = TILE | {
     "schedule.copies.C",
     "schedule.mma",
@@ -496,6 +500,7 @@ CHANGES: list[tuple[str, str, Any, set[str]]] = [
     (WARPSPECIALIZED, "schedule.warps.roles", "pingpong", TURNS),
     (IN_TURN, "schedule.warps.turns", "products", {"schedule.scheduler", "schedule.copies.C"}),
     (WARPSPECIALIZED, "schedule.cluster.M", 1, ALONE),
+    (WARPSPECIALIZED, "schedule.copies.A.box", 32, {"schedule.copies.A"}),
     (WARPSPECIALIZED, "schedule.copies.C.columns", 32, set()),
     (WARPSPECIALIZED, "schedule.copies.A.misaligned", "refuse", {"schedule.copies.B.misaligned"}),
     (WARPSPECIALIZED, "schedule.copies.C.stages", 3, {"schedule.warps"}),

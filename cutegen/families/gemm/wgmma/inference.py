@@ -193,8 +193,10 @@ def _infer_loads(spec: Spec, report: Report) -> Spec:
             report.infer("whole tiles, by one thread", "schedule", "copies", tensor.name, "atom")
         if own.multicast is None:
             like = _first_of(copies, product.stacked, tensor)
-            own = replace(own, multicast=(like and like.multicast) or ("cluster" if blocks > 1 else "none"))
-            why = f"for {blocks} blocks of the cluster" if blocks > 1 else "no other block of the cluster multiplies it"
+            shared = blocks > 1 and own.box is None
+            own = replace(own, multicast=(like and like.multicast) or ("cluster" if shared else "none"))
+            why = f"for {blocks} blocks of the cluster" if shared else "no other block of the cluster multiplies it"
+            why = "each block loads it in boxes" if blocks > 1 and not shared else why
             report.infer(why, "schedule", "copies", tensor.name, "multicast")
         copies[tensor.name] = own
     return replace(spec, schedule=replace(spec.schedule, copies=copies))

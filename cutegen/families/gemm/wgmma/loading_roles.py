@@ -47,17 +47,21 @@ class Loading(Role):
 
     def boxes(self) -> Iterator[Statement]:
         """How many boxes of a tile have something of each operand, and what their loads bring."""
-        notes = ("Boxes that begin beyond the end of a tensor are not loaded", "stage_bytes", "STAGE_BYTES")
         for number, side in enumerate(self.cut):
             name, tile = self.stack(side), "m_tile" if side.letter == "A" else "n_tile"
             block, box = f"BLK_{side.mode.upper()}", f"BOX_{name}"
             rows = f"m{side.tensor.name}.shape[0] - {tile} * {block}"
-            if number == 0:
-                yield Note(notes[0])
-            yield Let(f"rows_{name}", f"cutlass.max(0, cutlass.min({block}, {rows}))")
-            yield Let(f"boxes_{name}", f"cute.ceil_div(rows_{name}, {box})")
             missing = f"({block} // {box} - boxes_{name}) * BOX_BYTES_{name}"
-            yield Let("stage_bytes", f"{notes[2]} - {missing}") if number == 0 else Let("stage_bytes", missing, "-")
+            less = Let("stage_bytes", missing, "-") if number else Let("stage_bytes", f"STAGE_BYTES - {missing}")
+            first = Let(f"first_{name}", f"{tile} * ({block} // {box})")
+            body: Body = (
+                *[Note("Boxes that begin beyond the end of a tensor are not loaded")] * (number == 0),
+                Let(f"rows_{name}", f"cutlass.max(0, cutlass.min({block}, {rows}))"),
+                Let(f"boxes_{name}", f"cute.ceil_div(rows_{name}, {box})"),
+                *[first] * self.plan.varies(block, box),  # names that are too long for one line
+                less,
+            )
+            yield Region(f"schedule.copies.{side.tensor.name}.box", f"boxes of {name}", body)
 
     def partition(self, side: Side, number: int) -> Statement:
         """What the loads of one tensor of an operand move, and, with the last one, which blocks they serve."""
@@ -89,7 +93,8 @@ class Loading(Role):
         name, boxed = tensor.name, side.box is not None
         block, stack = f"BLK_{side.mode.upper()}", self.stack(side)
         count = f"{block} // BOX_{stack}"
-        tile = f"{tile} * ({count}) + box" if boxed else tile
+        first = f"first_{stack}" if self.plan.varies(block, f"BOX_{stack}") else f"{tile} * ({count})"
+        tile = f"{first} + box" if boxed else tile
         load = Load(
             tensor=name,
             source=f"t{name}g{name}[None, {tile}, {self.k_tile}{matrix}]",
