@@ -88,8 +88,8 @@ class Copy:
     box: int | None = key(
         Integer(8, MOST_BOX),
         "Elements of one load of A or B along the mode that the output has as well. A tile that ends beyond the tensor "
-        "is loaded in such boxes, and those with nothing of the tensor are left out: the hardware writes zeros there, "
-        "at 16 bytes a cycle.",
+        "is loaded in such boxes, and those with nothing of the tensor are left out: to write zeros there takes "
+        "the hardware longer than to load a box.",
     )
     through: Literal["smem"] | None = key(
         Choice(("smem",)),
