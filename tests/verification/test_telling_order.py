@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
+from math import prod
 
 import pytest
 from specs_kit import modules_of_specs
@@ -14,6 +15,7 @@ from cutegen.verification.agenda import UNTIL_FAILURE, Extent, agenda_of
 from cutegen.verification.cases import Case, derive_cases
 from cutegen.verification.telling import in_order
 
+FEW = 1 << 14  # elements
 KERNELS = ("softmax", "rms_norm", "gemm_bf16_cases", "add_tv", "layer_norm_bwd")
 
 
@@ -28,14 +30,19 @@ def shown(cases: Sequence[Case]) -> set[tuple[str, object]]:
     return {(name, value(case)) for name, value in named for case in cases if not case.empty}
 
 
+def short(cases: Sequence[Case]) -> list[Case]:
+    """Those with few elements: kernels for the longest rows take long to run, and come late for that."""
+    return [case for case in cases if prod(case.sizes.values()) <= FEW]
+
+
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_each_way_kind_of_data_and_layout_is_among_the_first(kernel: str) -> None:
     plan = plans()[kernel]
     cases = derive_cases(plan)
     order = in_order(plan, cases)
     assert sorted(order) == list(range(len(cases)))
-    whole = shown(cases)
-    assert shown([cases[number] for number in order[: 3 * len(whole)]]) == whole
+    whole = shown(short(cases))
+    assert shown([cases[number] for number in order[: 3 * len(whole)]]) >= whole
     assert not any(cases[number].empty for number in order[:5]), "of which hardly anything is run"
 
 
@@ -44,8 +51,8 @@ def test_the_first_of_several_kernels_does_not_come_before_all_others() -> None:
     plan = plans()["softmax"]
     cases = derive_cases(plan)
     early = 60
-    assert len(cases) > 2 * early and shown(cases[:early]) != shown(cases)
-    assert shown([cases[number] for number in in_order(plan, cases)[:early]]) == shown(cases)
+    assert len(cases) > 2 * early and not shown(cases[:early]) >= shown(short(cases))
+    assert shown([cases[number] for number in in_order(plan, cases)[:early]]) >= shown(short(cases))
 
 
 def test_what_shows_nothing_new_runs_last_and_by_what_it_takes() -> None:

@@ -17,7 +17,7 @@ from cutegen.families.gemm.wgmma.synchronisation import counts, run_of
 from cutegen.parts.acts import Arrive, Bring, Multiply
 from cutegen.parts.faults import Unproved
 from cutegen.parts.one_order import prove
-from cutegen.parts.statements import Let, Statement
+from cutegen.parts.statements import Let, Region, Statement
 from cutegen.verification.cases import Case
 from cutegen.verification.executor import EmulatorExecutor, load_module
 from cutegen.verification.runner import verify_case
@@ -85,7 +85,7 @@ def test_what_a_block_loads_alone_and_may_end_within_a_tile_is_loaded_in_boxes(
         (spec(f"{FEW}  copies: {{A: {{box: 24}}}}\n"), "write one of 8, 16, 32"),
         (spec(f"{FEW}  copies: {{A: {{box: 12}}}}\n"), "write one of 8, 16, 32"),
         (spec(f"{FEW}  copies: {{A: {{box: 16}}}}\n  predication: {{M: none}}\n"), "predication: {M: mask}"),
-        (spec("  cluster: {M: 2}\n  copies: {B: {box: 64}}\n", rows="M"), "multicast: none"),
+        (spec("  cluster: {M: 2}\n  copies: {B: {box: 64, multicast: cluster}}\n", rows="M"), "multicast: none"),
         (spec("  tiler: {M: 128, N: 64, K: 64}\n  copies: {A: {box: 32}}\n", "bf16, major: M", "M"), "one of 64, 128"),
     ],
     ids=["no part of the tile", "no rows of a swizzle", "no cut tile", "shared", "less than a line"],
@@ -130,12 +130,14 @@ def test_a_mistake_in_what_lies_inside_is_refused(
     plan, right = plan_of(spec("  tiler: {M: 64, N: 128, K: 64}\n  cluster: {M: 1}\n", rows=rows)), Loading.boxes
     changed = []
 
+    def wrong(statement: Statement) -> Statement:
+        if isinstance(statement, Region):
+            return replace(statement, body=tuple(map(wrong, statement.body)))
+        changed.append(isinstance(statement, Let) and old in statement.value)
+        return replace(statement, value=statement.value.replace(old, new)) if isinstance(statement, Let) else statement
+
     def boxes(self: Loading) -> Iterator[Statement]:
-        for statement in right(self):
-            changed.append(isinstance(statement, Let) and old in statement.value)
-            yield (
-                replace(statement, value=statement.value.replace(old, new)) if isinstance(statement, Let) else statement
-            )
+        return map(wrong, right(self))
 
     for sizes in counts(plan):
         prove(run_of(plan, sizes))
