@@ -234,10 +234,10 @@ def _infer_boxes(spec: Spec, report: Report) -> Spec:
     """An operand of which a tile may end beyond the tensor, and which a block loads for itself, is loaded in boxes of
     few rows, so that what lies outside is left out.
 
-    The hardware fills boxes outside with zeros, which takes longer than loading them. With tiles of 128 columns, exchanged, a product of
-    4 x 4096 x 14336 took 104 us in whole tiles and 49 us in boxes of 16 rows, one of 320 rows 159 and 105 us; with
-    tiles of 128 rows in clusters of two, 320 rows took 122 and 92 us in boxes of 64 (H100). Where no tile ends outside,
-    boxes and whole tiles take the same time.
+    The hardware fills boxes outside with zeros, which takes longer than loading them. With tiles of 128 columns,
+    exchanged, a product of 4 x 4096 x 14336 took 104 us in whole tiles and 49 us in boxes of 16 rows, one of 320 rows
+    159 and 105 us; with tiles of 128 rows in clusters of two, 320 rows took 122 and 92 us in boxes of 64 (H100).
+    Where no tile ends outside, boxes and whole tiles take the same time.
     """
     copies, product = dict(spec.schedule.copies), product_of(spec)
     for tensor, mode in product.sides:
