@@ -18,7 +18,6 @@ from cutegen.families.gemm.wgmma.product import (
     GRANULE,
     ROWS,
     accumulators,
-    box_of,
     cluster_of,
     groups_of,
     in_turn,
@@ -137,7 +136,9 @@ def _side(spec: Spec, tensors: tuple[Tensor, ...], letter: str, mode: str) -> Si
     tensor = tensors[0]
     k_major = tensor.major == product_of(spec).k
     block, swizzle = tile_of(spec.schedule, mode), swizzle_of(spec.schedule, tensor)
-    return Side(tensors, letter, mode, block, k_major, swizzle, shared_by(spec, tensor), box_of(spec, tensor))
+    copy = spec.schedule.copies.get(tensor.name)
+    box = None if copy is None else copy.box
+    return Side(tensors, letter, mode, block, k_major, swizzle, shared_by(spec, tensor), box)
 
 
 def _may_be_empty(spec: Spec) -> bool:

@@ -127,17 +127,12 @@ def shared_by(spec: Spec, tensor: Tensor) -> int:
     return spec.schedule.cluster.get(lacked(spec, tensor), 1) if multicast else 1
 
 
-def box_of(spec: Spec, tensor: Tensor) -> int | None:
-    """Elements of one load of an operand along the mode that it shares with the output; None: the whole tile."""
-    copy = spec.schedule.copies.get(tensor.name)
-    return None if copy is None else copy.box
-
-
 def box_unit(spec: Spec, tensor: Tensor) -> int:
     """What the extent of a box is a multiple of: rows that a swizzle repeats after, or elements that it spans."""
     if tensor.major == product_of(spec).k:
         return SWIZZLE_ROWS
-    return (spec.schedule.smem[tensor.name].swizzle or 128) // tensor.dtype.bytes
+    smem = spec.schedule.smem.get(tensor.name)
+    return ((smem and smem.swizzle) or 128) // tensor.dtype.bytes
 
 
 def passing(spec: Spec) -> tuple[Tensor, ...]:

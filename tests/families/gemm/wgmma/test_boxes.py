@@ -95,6 +95,15 @@ def test_boxes_that_cannot_be_are_refused(text: str, said: str) -> None:
     assert said in (diagnostic.help or "")
 
 
+@pytest.mark.parametrize("rows", [96, 0x10000 + 128])
+@pytest.mark.parametrize("major", ["K", "M"])
+@pytest.mark.parametrize("copies", ["", "  copies: {A: {box: 16}}\n"])
+def test_a_tile_that_cannot_be_is_told_of_once_beside_boxes(rows: int, major: str, copies: str) -> None:
+    tiler = f"  tiler: {{M: {rows}, N: 64, K: 64}}\n{copies}"
+    found = found_in(spec(tiler, a=f"bf16, major: {major}", rows="M"))
+    assert [d.code for d in found] == ["CG302"]
+
+
 def test_an_output_has_no_boxes() -> None:
     said = found_in(spec(f"{FEW}  copies: {{C: {{box: 16}}}}\n"))
     assert any(d.code == "CG203" and "`box`" in d.message for d in said)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cutegen.dtypes import Dtype
-from cutegen.families.gemm.wgmma.product import ALIGN, TARGET, box_unit, product_of, stands_anywhere
+from cutegen.families.gemm.wgmma.product import ALIGN, TARGET, box_unit, is_sound, product_of, stands_anywhere
 from cutegen.families.gemm.wgmma.schedule import Spec
 from cutegen.lint.rule import Say
 
@@ -35,8 +35,8 @@ def _boxed(spec: Spec, say: Say) -> None:
     for tensor, mode in product_of(spec).sides:
         copy = spec.schedule.copies.get(tensor.name)
         block = (spec.schedule.tiler or {}).get(mode)
-        if copy is None or copy.box is None or block is None:
-            continue
+        if copy is None or copy.box is None or block is None or not is_sound(spec):
+            continue  # CG302 says what is wrong with the tile
         where, unit = ("schedule", "copies", tensor.name, "box"), box_unit(spec, tensor)
         if copy.multicast == "cluster":
             message = f"`{tensor.name}` is loaded once for several blocks, which takes whole tiles"

@@ -46,7 +46,10 @@ def made(spec: Spec, say: Say) -> None:
         say(message, "schedule", "warps", "consumers", help="write `consumers: 2`, or `roles: cooperative`")
         return
     groups = groups_of(schedule)
-    if rows is not None and rows % (ROWS * groups):
+    if rows is not None and rows > MAX_EXTENT:
+        message, near = f"the tile has {rows} rows, and no shared memory holds more than {MAX_EXTENT}", (ROWS * groups,)
+        say(message, "schedule", "tiler", product.m, help=lambda: _with(spec, say, "tiler", product.m, near))
+    elif rows is not None and rows % (ROWS * groups):
         whose = f"{ROWS}" if groups == 1 else f"{ROWS * groups}, {ROWS} for each of {groups} warpgroups"
         near = max(1, rows // (ROWS * groups)) * ROWS * groups
         say(
