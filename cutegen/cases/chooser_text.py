@@ -22,7 +22,8 @@ _LOCALS = (
 @dataclass(frozen=True)
 class Sizes:
     """What a text calls the sizes of modes: those of the product, `batch` empty without one, and all in their order;
-    `bytes` is an expression of what all tensors have.
+    `bytes` is an expression of what all tensors have, and `elsewhere` one of whether a call takes none of the compared
+    kernels, empty where each call does.
     """
 
     m: str
@@ -31,6 +32,7 @@ class Sizes:
     batch: str
     all: tuple[str, ...]
     bytes: str
+    elsewhere: str
 
 
 def chooser(plan: CasesPlan, parameter: str, contained: str) -> Chooser:
@@ -49,8 +51,13 @@ def chooser(plan: CasesPlan, parameter: str, contained: str) -> Chooser:
         context={
             "costs": [(number + 1, row) for number, row in zip(plan.by_cost, rows, strict=True)],
             "moved": moved,
-            "of_python": _sizes(plan, {mode: f"size_{mode}" if mode in _LOCALS else mode for mode in spec.modes}),
-            "of_header": _sizes(plan, {mode: f"size_{mode}" for mode in spec.modes}),  # C++ has more keywords
+            "others": len(plan.costs) if plan.told_by_sizes else 0,
+            "of_python": _sizes(
+                plan, {mode: f"size_{mode}" if mode in _LOCALS else mode for mode in spec.modes}, " or ", " and "
+            ),
+            "of_header": _sizes(
+                plan, {mode: f"size_{mode}" for mode in spec.modes}, " || ", " && "
+            ),  # C++ has more keywords
         },
     )
 
@@ -60,12 +67,26 @@ def _modes(cost: Cost) -> list[str]:
     return [mode for mode in (cost.batch, cost.m, cost.n, cost.k) if mode is not None]
 
 
-def _sizes(plan: CasesPlan, names: Mapping[str, str]) -> Sizes:
+def _sizes(plan: CasesPlan, names: Mapping[str, str], either: str, both: str) -> Sizes:
     cost, moved = plan.costs[0], plan.moved
     assert moved is not None
     batch = names[cost.batch] if cost.batch else ""
     every = tuple(names[mode] for mode in _modes(cost))
-    return Sizes(names[cost.m], names[cost.n], names[cost.k], batch, every, _bytes(moved, names))
+    elsewhere = either.join(_elsewhere(plan, names, both))
+    return Sizes(names[cost.m], names[cost.n], names[cost.k], batch, every, _bytes(moved, names), elsewhere)
+
+
+def _elsewhere(plan: CasesPlan, names: Mapping[str, str], both: str) -> list[str]:
+    """Expressions of which one holds for each call that takes, by its sizes, none of the compared kernels."""
+    first, static = plan.by_cost[0], plan.spec.static
+    found = []
+    for number in (i for i in plan.told_by_sizes if i < first):
+        conditions = plan.conditions[number].sizes.items()
+        if all(one.holds(static[mode]) for mode, several in conditions if mode in static for one in several):
+            terms = [one.text(names[mode]) for mode, several in conditions if mode not in static for one in several]
+            found.append(terms[0] if len(terms) == 1 else f"({both.join(terms)})")
+    own = plan.conditions[first].sizes.items()
+    return found + [one.text_of_not(names[mode]) for mode, several in own if mode not in static for one in several]
 
 
 def _place(spec: KernelSpec, mode: str) -> tuple[str, int]:

@@ -51,6 +51,8 @@ class CasesPlan(Plan):
     def chosen_for(self, sizes: Mapping[str, int]) -> int | None:
         if self.moved is None:
             return None
+        if not self.compares(sizes):
+            return len(self.by_cost)
         found = estimates(self.costs, self.moved, sizes)
         return found.index(min(found))
 
@@ -58,6 +60,30 @@ class CasesPlan(Plan):
     def by_cost(self) -> list[int]:
         """The numbers of the cases that their cost tells apart."""
         return [number for number, one in enumerate(self.conditions) if one.by_cost]
+
+    @property
+    def told_by_sizes(self) -> tuple[int, ...]:
+        """The numbers of the cases not compared by cost that calls take by their sizes alone: those before the compared
+        ones that have no other condition, and all behind them, which get the sizes that the compared ones are not for.
+        """
+        if not self.by_cost:
+            return ()
+        first, last = self.by_cost[0], self.by_cost[-1]
+        targets = set(self.conditions[first].targets)
+        every = ((i, one) for i, one in enumerate(self.conditions) if not one.by_cost)
+        return tuple(
+            i
+            for i, one in every
+            if i > last or one.sizes and one.align == 1 and (not one.targets or targets and targets <= set(one.targets))
+        )
+
+    def compares(self, sizes: Mapping[str, int]) -> bool:
+        """Whether a call of these sizes takes one of the cases that are compared by cost, if its target and its
+        alignments do not give it to another one.
+        """
+        first = self.by_cost[0]
+        before = (self.conditions[i] for i in self.told_by_sizes if i < first)
+        return self.conditions[first].takes_sizes(sizes) and not any(one.takes_sizes(sizes) for one in before)
 
     def chosen_as(self, kernel: Plan) -> int | None:
         number = next(i for i, plan in enumerate(self.cases) if plan is kernel)

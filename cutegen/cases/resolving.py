@@ -104,9 +104,9 @@ def check_cases(spec: Spec, report: Report) -> None:
 
 def check_costs(spec: Spec, report: Report) -> None:
     """Reports cases by their cost without an estimate, with targets of no kernel, or with other conditions besides."""
-    for number, one in enumerate(case.conditions for case in spec.schedule.cases):
-        if not one.by_cost:
-            continue
+    compared = [(i, case.conditions) for i, case in enumerate(spec.schedule.cases) if case.conditions.by_cost]
+    for number, one in compared:
+        number_of_first, first = compared[0]
         family = family_of(of_case(spec, number))
         where = ("schedule", number, "for", "cost")
         if not family.estimated:
@@ -119,9 +119,13 @@ def check_costs(spec: Spec, report: Report) -> None:
             message = f"the case is for {told} as well, and its kernel for {only} alone"
             help = f"write `target: {family.only_targets[0]}` beside the cost, and a case for the rest"
             report.say("CG301", message, *where, help=help)
-        elif one.on_calls:
-            help = "write a case of its own for these sizes before all that their cost tells apart"
-            report.say("CG301", "a case by its cost is for calls of all sizes and alignments", *where, help=help)
+        elif one.align > 1:
+            help = "write a case of its own for these alignments before all that their cost tells apart"
+            report.say("CG301", "a case by its cost is for calls of all alignments", *where, help=help)
+        elif one.sizes != first.sizes:
+            message = f"a case is compared for other sizes than case {number_of_first + 1}"
+            help = "write the same sizes in all cases by their cost, or a case of its own for these before them"
+            report.say("CG301", message, *where, help=help)
 
 
 def check_largest(spec: Spec, report: Report) -> None:

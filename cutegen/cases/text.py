@@ -38,6 +38,7 @@ class TargetText:
     """The cases that some targets have."""
 
     when: str  # empty where all targets have the same
+    known: list[str]  # statements that name tensors with what all cases compared by cost know of them
     choices: list[ChoiceText]
 
 
@@ -82,7 +83,7 @@ def kernel_parts(plan: CasesPlan) -> KernelParts:
         constants=constants,
         context={
             "kernels": _with_functions(plan, kernels, forms, functions),
-            "targets_text": _targets(plan, kernels, target, by_cost),
+            "targets_text": _targets(plan, kernels, target, by_cost, _known(plan, variables)),
             "promised": any(_promises(plan.spec, kernel.plan.spec) for kernel in kernels),
             "stands": any(one.align > 1 for one in plan.conditions),
             "workspace_functions": [text for texts in of_host for text in texts],
@@ -151,13 +152,33 @@ def _of_target(plan: CasesPlan, target: str) -> tuple[int, ...]:
             found.append(number)
             if not one.by_cost and not _terms(plan, one):
                 break
-    by_cost = [number for number in found if plan.conditions[number].by_cost]
-    return tuple(n for n in found if not by_cost or n <= by_cost[-1])  # what follows those is never taken
+    last = next(
+        (n for n in reversed(found) if plan.conditions[n].by_cost and not _terms(plan, plan.conditions[n])), None
+    )
+    return tuple(n for n in found if last is None or n <= last)  # what follows those is never taken
 
 
-def _targets(plan: CasesPlan, kernels: Sequence[KernelText], name: str, by_cost: tuple[str, str]) -> list[TargetText]:
+def _known(plan: CasesPlan, variables: Variables) -> dict[str, str]:
+    """Names for tensors with what all cases compared by cost know of them, by the names of the tensors in the spec."""
+    spec = plan.spec
+    found = {}
+    for tensor in spec.tensors:
+        items = [_promised(spec, plan.cases[number].spec, tensor) for number in plan.by_cost]
+        if len(items) > 1 and items[0] != f"m{tensor.name}" and items.count(items[0]) == len(items):
+            found[tensor.name] = variables.free(f"known_{tensor.name}")
+    return found
+
+
+def _targets(
+    plan: CasesPlan,
+    kernels: Sequence[KernelText],
+    name: str,
+    by_cost: tuple[str, str],
+    known: Mapping[str, str],
+) -> list[TargetText]:
     """The choice for each group of targets that have the same cases; `name` is the target's, empty for one group, and
     `by_cost` are those of the number of the kernel with the least cost, and of the numbers of those that are compiled.
+    The ones that are compared have names for what all `known` of tensors.
     """
     groups: dict[tuple[int, ...], list[str]] = {}
     for target in plan.spec.targets:
@@ -169,21 +190,40 @@ def _targets(plan: CasesPlan, kernels: Sequence[KernelText], name: str, by_cost:
         condition = f"if cutlass.const_expr({name} {one_of}):"
         when = "else:" if i + 1 == len(groups) else condition if i == 0 else f"el{condition}"
         choices = [
-            _choice(plan, kernels[n], j == 0, n == numbers[-1], bool(name), by_cost) for j, n in enumerate(numbers)
+            _choice(plan, kernels[n], j == 0, n == numbers[-1], bool(name), numbers, by_cost, known)
+            for j, n in enumerate(numbers)
         ]
-        found.append(TargetText(when if name else "", choices))
+        compared = next((plan.cases[n].spec for n in numbers if plan.conditions[n].by_cost), None)
+        named = []
+        for tensor in plan.spec.tensors:
+            if compared is None or tensor.name not in known:
+                continue
+            item = _promised(plan.spec, compared, tensor)
+            assert not isinstance(item, str)
+            named.append(call(f"{known[tensor.name]} = {item[0]}", item[1], item[2], 4, WIDTH - 4 * bool(name)))
+        found.append(TargetText(when if name else "", named, choices))
     return found
 
 
 def _choice(
-    plan: CasesPlan, kernel: KernelText, first: bool, last: bool, by_target: bool, by_cost: tuple[str, str]
+    plan: CasesPlan,
+    kernel: KernelText,
+    first: bool,
+    last: bool,
+    by_target: bool,
+    beside: Sequence[int],
+    by_cost: tuple[str, str],
+    known: Mapping[str, str],
 ) -> ChoiceText:
+    """A case among those of a target, whose numbers are `beside`; arguments as those of `_targets`."""
     number, conditions = kernel.number + 1, plan.conditions[kernel.number]
     terms, name = _terms(plan, conditions), kernel.holds
     within = ""
     if conditions.by_cost:
         (chosen, compiled), place = by_cost, plan.by_cost.index(kernel.number)
         terms, within = [f"{chosen} == {place}"], f"if cutlass.const_expr({place} in {compiled}):"
+    elif kernel.number in plan.told_by_sizes and set(plan.by_cost) & set(beside):
+        within = f"if cutlass.const_expr({len(plan.by_cost)} in {by_cost[1]}):"
     setup = []
     if len(terms) > 1 and not last:
         setup = [f"{name} = {terms[0]}", *(f"{name} = {name} & {_inner(term)}" for term in terms[1:])]
@@ -191,7 +231,8 @@ def _choice(
     when = ("" if first else "else:") if last else f"{'if' if first else 'elif'} {holds}:"
     width = WIDTH - 4 * by_target  # the cases of one target of several are indented together
     indent = 4 + 4 * bool(when) + 4 * bool(within)
-    launched = call(f"{kernel.launch}(", _arguments(plan, kernel), ")", indent, width)
+    arguments = _arguments(plan, kernel, known if conditions.by_cost else {})
+    launched = call(f"{kernel.launch}(", arguments, ")", indent, width)
     path = f"schedule.{kernel.number}" + ".for" * (not conditions.always)
     return ChoiceText(number, str(conditions), setup, when, within, launched, path)
 
@@ -218,11 +259,11 @@ def _size(spec: KernelSpec, mode: str) -> str:
     return f"m{tensor.name}.shape[{tensor.shape.index(mode)}]"
 
 
-def _arguments(plan: CasesPlan, kernel: KernelText) -> list[Item]:
-    """What the launch of a case is called with."""
+def _arguments(plan: CasesPlan, kernel: KernelText, known: Mapping[str, str]) -> list[Item]:
+    """What the launch of a case is called with; `known` has names of tensors with what the case knows of them."""
     spec, own = plan.spec, kernel.plan.spec
     return [
-        *(_promised(spec, own, tensor) for tensor in spec.tensors),
+        *(known.get(tensor.name) or _promised(spec, own, tensor) for tensor in spec.tensors),
         *(scalar.name for scalar in spec.scalars),
         *kernel.spaces,
         "stream",

@@ -45,14 +45,26 @@ def compared_cases(spec: KernelSpec[Cases], ones: Sequence[KernelSpec], report: 
     return replace(spec, schedule=Cases(tuple(cases)), source=report.source)
 
 
-def by_cost(spec: KernelSpec, choice: Choice, others: int) -> Choice:
+def with_one_compared(spec: KernelSpec, choices: Sequence[Choice]) -> list[Choice]:
+    """The choices, of which the first that can is a case by its cost, which stands for all schedules compared."""
+    found = list(choices)
+    for place, choice in enumerate(choices):
+        compared = _by_cost(spec, choice, len(choices) - 1)
+        if compared != choice:
+            found[place] = compared
+            break
+    return found
+
+
+def _by_cost(spec: KernelSpec, choice: Choice, others: int) -> Choice:
     """The choice as a case that stands for all schedules which are compared, where a spec says nothing of its schedule,
     its family compares several, and with so many other cases there is room for these; else as it is.
     """
-    one = having(spec, choice.schedule, choice.targets)
     nothing = not any(path[:1] == ("schedule",) for path in spec.source.values) and _says_nothing(choice.schedule)
-    if spec.tune or not nothing or choice.conditions.on_calls:
+    if spec.tune or not nothing or choice.conditions.align > 1:
         return choice
+    steps = {mode: choice.conditions.divisor(mode) for mode in choice.conditions.sizes}
+    one = having(replace(spec, divisible={**spec.divisible, **steps}), choice.schedule, choice.targets)
     if not 2 <= len(schedules_of(one)) <= MAX_CASES - others:
         return choice
     return replace(choice, conditions=replace(choice.conditions, by_cost=True))

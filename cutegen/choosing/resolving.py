@@ -8,7 +8,7 @@ from dataclasses import replace
 from cutegen.choosing.any_size import split
 from cutegen.choosing.choice import Choice, having, tried
 from cutegen.choosing.choices import Choices, Spec
-from cutegen.choosing.compared import by_cost
+from cutegen.choosing.compared import with_one_compared
 from cutegen.choosing.sources import spread
 from cutegen.family import family_of
 from cutegen.language.cases import MAX_CASES, Case, Cases
@@ -30,7 +30,7 @@ def resolve(spec: Spec, report: Report) -> KernelSpec:
         known, choices = split(known, choices)
     elif len(choices) > 1:  # what `tune` has values for is one schedule
         choices = [replace(choices[-1], targets=known.targets)]
-    choices = [by_cost(known, choice, len(choices) - 1) for choice in choices]
+    choices = with_one_compared(known, choices)
     whole: KernelSpec = replace(known, targets=spec.targets)
     if len(choices) == 1 and not choices[0].conditions.by_cost:
         report.infer(choices[0].why, "schedule", *ATOM)

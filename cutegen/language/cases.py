@@ -16,7 +16,7 @@ from cutegen.language.model import Schedule
 
 Relation = Literal["==", "<=", "<", ">=", ">", "%"]
 RELATIONS = get_args(Relation)
-MAX_CASES = 16
+MAX_CASES = 24
 MAX_DIVISOR = 1 << 16  # of a size
 OWN_KEYS = ("target", "align", "cost")  # of `for`, besides the modes
 LEAST = "least"  # what `cost` says
@@ -70,7 +70,7 @@ class Conditions:
 
     `targets` are the architectures that it is for, none for all; `sizes` has the conditions on the size of a mode, by
     its name; `align` is the number of bytes that every tensor's address and strides are a multiple of. A case with
-    `by_cost` is taken where its estimated time is the least of all such cases whose other conditions hold.
+    `by_cost` is taken where its estimated time is the least of all such cases, which all have the same `sizes`.
     """
 
     targets: tuple[str, ...] = ()

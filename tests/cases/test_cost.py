@@ -170,8 +170,9 @@ def test_the_first_call_of_a_group_stands_for_all_of_it() -> None:
     [
         (
             ["{for: {M: '<= 64', cost: least}, mma: {atom: wgmma}}", "{for: {cost: least}, mma: {atom: wgmma}}"],
-            "all sizes",
+            "other sizes than case 1",
         ),
+        (["{for: {align: 32, cost: least}, mma: {atom: wgmma}}", "{mma: {atom: wgmma}}"], "all alignments"),
         (["{for: {cost: least}, mma: {atom: mma_sync}}"], "no estimate"),
     ],
 )
@@ -224,9 +225,51 @@ def test_the_proof_has_the_estimates_of_sizes_that_are_asked_for() -> None:
     assert estimate is not None and choice.waits_for == estimate.waits_for != ""
 
 
+NARROW = "  - {mma: {atom: wgmma}, copies: {C: {atom: universal}}}\n"
+FEW = "  - {for: {M: '<= 4'}, tiler: {M: 16}, mma: {atom: wgmma, rows: N}, copies: {C: {atom: universal}}}\n"
+FOR_SOME = TEXT.replace("{cost: least}", "{N: '% 8 == 0', cost: least}").replace("schedule:\n", f"schedule:\n{FEW}")
+
+
+def test_calls_of_other_sizes_than_the_compared_ones_have_one_number_together() -> None:
+    plan, printed = planned(FOR_SOME + NARROW)
+    choose, numbers = printed_choice(printed), random.Random(2)
+    for _ in range(3000):
+        sizes = {mode: int(2 ** numbers.uniform(0, 14)) for mode in ("M", "N", "K")}
+        chosen, few, narrow = choose(*sizes.values()), sizes["M"] <= 4, sizes["N"] % 8 > 0
+        assert chosen == plan.chosen_for(sizes)
+        assert (chosen == 3) == (few or narrow) == (not plan.compares(sizes))
+        assert plan.taken(sizes) is plan.cases[0 if few else 4 if narrow else 1 + chosen]
+        assert bool(plan.estimates(sizes)) == (chosen < 3)
+    (module,) = generate(FOR_SOME + NARROW, "products.yaml").modules
+    assert "if (size_M <= 4 || size_N % 8 != 0) return 3;" in header_text(module, "specs/products.yaml")
+
+
+def test_the_rest_is_needed_beside_cases_that_are_compared_for_some_sizes() -> None:
+    assert [d.code for d in cutegen.check(FOR_SOME, "products.yaml") if d.severity == "error"] == ["CG295"]
+
+
+@pytest.mark.parametrize(("targets", "others"), [("[sm_90a]", 1), ("[sm_80, sm_90a]", 3)])
+def test_where_nothing_is_written_kernels_are_compared_for_sizes_that_wide_accesses_fit(
+    targets: str, others: int
+) -> None:
+    head = TEXT[: TEXT.index("schedule:")]
+    plan, _ = planned(f"{head}targets: {targets}\n")
+    compared = [one for one in plan.conditions if one.by_cost]
+    assert len(compared) > 8 and len(plan.cases) == len(compared) + others
+    assert all(one.sizes == {"N": (SizeIs("%", 8),)} for one in compared)
+    whole = planned(f"{head}divisible: {{N: 8}}\ntargets: [sm_90a]\n")[0]
+    assert [plan.cases[i].smem_bytes for i in plan.by_cost] == [case.smem_bytes for case in whole.cases]
+
+
 def test_a_call_compiles_the_kernel_that_it_takes_and_no_other(tmp_path: Path) -> None:
     import cutlass.cute as cute
 
+    _, printed = planned(FOR_SOME + NARROW)
+    (tmp_path / "product.py").write_text(printed)
+    module = load(tmp_path / "product.py", "product_of_some")
+    for kernels, entries in (((1,), 1), ((3,), 2)):  # what its sizes give to none that are compared are two
+        compiled = module.compile_for("sm_90a", options=(cute.KeepPTX(),), kernels=kernels)
+        assert compiled.artifacts.PTX.count(".visible .entry") == entries
     _, printed = planned(TEXT)
     (tmp_path / "product.py").write_text(printed)
     module = load(tmp_path / "product.py", "product_of_three")
@@ -245,11 +288,11 @@ def test_a_call_compiles_the_kernel_that_it_takes_and_no_other(tmp_path: Path) -
 
 
 def test_a_case_that_stands_for_more_than_there_is_room_for_says_so() -> None:
-    few = "".join(f"  - {{for: {{M: {m}}}, tiler: {{M: 8}}, mma: {{atom: wgmma, rows: N}}}}\n" for m in range(2, 8))
+    few = "".join(f"  - {{for: {{M: {m}}}, tiler: {{M: 8}}, mma: {{atom: wgmma, rows: N}}}}\n" for m in range(2, 14))
     text = TEXT[: TEXT.index("schedule:")] + f"schedule:\n{few}  - {{for: {{cost: least}}, mma: {{atom: wgmma}}}}\n"
     (said,) = (d for d in cutegen.check(text, "products.yaml") if d.code == "CG301")
     assert "14 schedules" in said.message and said.help == (
-        "write at most 2 other cases, or the schedules that are to be compared"
+        "write at most 10 other cases, or the schedules that are to be compared"
     )
 
 

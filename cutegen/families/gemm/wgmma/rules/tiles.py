@@ -47,8 +47,8 @@ def made(spec: Spec, say: Say) -> None:
         return
     groups = groups_of(schedule)
     if rows is not None and rows > MAX_EXTENT:
-        message, near = f"the tile has {rows} rows, and no shared memory holds more than {MAX_EXTENT}", (ROWS * groups,)
-        say(message, "schedule", "tiler", product.m, help=lambda: _with(spec, say, "tiler", product.m, near))
+        message, fits = f"the tile has {rows} rows, and no shared memory holds more than {MAX_EXTENT}", (ROWS * groups,)
+        say(message, "schedule", "tiler", product.m, help=lambda: _with(spec, say, "tiler", product.m, fits))
     elif rows is not None and rows % (ROWS * groups):
         whose = f"{ROWS}" if groups == 1 else f"{ROWS * groups}, {ROWS} for each of {groups} warpgroups"
         near = max(1, rows // (ROWS * groups)) * ROWS * groups
