@@ -6,6 +6,7 @@ null, or `{"lost": WHY}` where the device answers no more. What libraries print 
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import gc
 import warnings
@@ -15,6 +16,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from cutegen.contract import cheapest_of, chooses
 from cutegen.measuring.model import Failure, Limits, Machine, Request
 from cutegen.peers.libraries import unsettled
 from cutegen.workers import Last, Tell, Unusable, serve
@@ -91,6 +93,8 @@ class Worker:
             self.fail(Failure("cannot run", kernel, None, f"the module does not load: {describe(error)}"))
             return
         module = self.loaded.module
+        if request.coming:
+            self.compile_all(request, module)
         bench = Bench(self.watch, self.device, machine.l2_bytes, machine.limits, self.loaded.imported, machine.gpu)
         for shape in request.shapes:
             self.shape(request, module, dict(shape), bench)
@@ -118,6 +122,17 @@ class Worker:
         self.alive()
         gc.collect()  # tracebacks of what failed hold tensors in a circle
         torch.cuda.empty_cache()
+
+    def compile_all(self, request: Request, module: ModuleType) -> None:
+        """Compiles the kernels that calls of all shapes take, those of coming requests too, as peers may change CuTeDSL
+        afterwards. What does not compile is told of at its shape.
+        """
+        spec = request.plan.spec
+        if not chooses(module):
+            return
+        for number in sorted({cheapest_of(module, spec, shape) for shape in (*request.shapes, *request.coming)}):
+            with contextlib.suppress(Exception):
+                module._compiled[0, number]  # the only device that this process sees
 
     def host(self, request: Request, module: ModuleType, device: str) -> None:
         """Measures the CPU's time of a call. Raises Lost where the device does not answer afterwards."""
@@ -189,6 +204,6 @@ def start(tell: Tell) -> Callable[[Job], Any]:
             worker.run(job)
         except Lost as error:
             return Last({"lost": str(error)})
-        return Last(None) if worker.watch.torn or unsettled() else None
+        return Last(None) if worker.watch.torn or unsettled() and not job.request.coming else None
 
     return run

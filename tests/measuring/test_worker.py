@@ -123,6 +123,30 @@ def test_a_module_is_loaded_once_for_requests_in_turn_and_anew_when_it_changed(t
     assert len(events.of("measured")) == 6
 
 
+def test_kernels_of_coming_requests_are_compiled_before_anything_runs(tmp_path: Path, events: Events) -> None:
+    """Peers may change the compiler afterwards, and the process is kept for those requests."""
+    choosing = f"""
+class Compiled(dict):
+    def __missing__(self, key):
+        open({str(tmp_path / "compiled")!r}, "a").write(f"{{key[1]}} ")
+        if key[1] == 1:
+            raise RuntimeError("does not compile")
+        self[key] = work
+        return work
+_compiled = Compiled()
+def _cheapest(M):
+    return M // 8
+def _arguments(a, b, d):
+    return a, b, d, _cheapest(a.shape[0])
+"""
+    here = worker(events)
+    here.run(job(tmp_path, RIGHT + choosing, host=False, coming=({"M": 48, "N": 8}, {"M": 32, "N": 8})))
+    assert (tmp_path / "compiled").read_text() == "1 2 4 6 "
+    assert len(events.of("measured")) == 2
+    here.run(job(tmp_path, RIGHT + choosing, host=False))
+    assert (tmp_path / "compiled").read_text() == "1 2 4 6 "
+
+
 def test_a_module_that_does_not_load_is_named(tmp_path: Path, events: Events) -> None:
     worker(events).run(job(tmp_path, "raise RuntimeError('no')\n"))
     (failure,) = events.of("failure")

@@ -7,17 +7,19 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from measuring_kit import FakeWatch, made, module_of, steady
+from measuring_kit import FakeWatch, elementwise, made, module_of, steady
 
 from cutegen.codegen import Module, generate
 from cutegen.measuring import contenders, machine, worker
 from cutegen.measuring.arguments import make_arguments
 from cutegen.measuring.measure import Bench, Reference, measure_shape
 from cutegen.measuring.model import Failure, Measured, Request
+from cutegen.measuring.worker import Job
 from cutegen.peers import libraries
 from cutegen.peers.given import PACKAGES
 from cutegen.peers.libraries import MOST_COPIES, library_peers, unsettled
@@ -316,7 +318,7 @@ def test_what_arguments_mean_is_what_they_are_measured_with() -> None:
     assert make_arguments(softmax().spec, SHAPE, 1, "cpu").named(0)["p"].min() < -1
 
 
-def test_a_process_with_a_changed_cutedsl_takes_no_other_job(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_with_a_changed_cutedsl_takes_no_job_of_another_module(monkeypatch: pytest.MonkeyPatch) -> None:
     class Quiet:
         watch = type("Watch", (), {"torn": False})()
 
@@ -332,9 +334,12 @@ def test_a_process_with_a_changed_cutedsl_takes_no_other_job(monkeypatch: pytest
     monkeypatch.setattr(worker, "Worker", Quiet)
     run = worker.start(lambda kind, data: None)
     remove(monkeypatch, "quack")
-    assert not unsettled() and run(None) is None  # type: ignore[arg-type]
+    request = Request(elementwise("D = A").plan, Path("a.py"), "ab", ({"M": 4, "N": 4},))
+    alone, followed = Job(request, None), Job(replace(request, coming=request.shapes), None)
+    assert not unsettled() and run(alone) is None
     install(monkeypatch, "quack")
-    assert unsettled() and run(None) == Last(None)  # type: ignore[arg-type]
+    assert unsettled() and run(alone) == Last(None)
+    assert run(followed) is None  # its kernels are compiled, and so are those of the next jobs
 
 
 def test_figures_are_of_the_versions_of_libraries_too(monkeypatch: pytest.MonkeyPatch) -> None:

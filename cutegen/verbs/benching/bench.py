@@ -144,7 +144,8 @@ def _each(session: Session, request: Request, progress: Progress) -> tuple[Kerne
     for number, shape in enumerate(shapes):
         progress.part(kernel, "shapes", number, len(shapes))
         try:
-            found.append(session.measure(replace(request, shapes=(shape,), host=request.host and number == 0)))
+            one = replace(request, shapes=(shape,), coming=shapes[number + 1 :], host=request.host and number == 0)
+            found.append(session.measure(one))
         except KeyboardInterrupt:  # what was measured took minutes
             interrupted = True
             break
