@@ -14,7 +14,7 @@ from cutegen.emulator.arithmetic.arrays import Array
 from cutegen.emulator.checks.faults import Stop
 from cutegen.emulator.lanes import Mask, both
 from cutegen.emulator.machine.program import End, Program
-from cutegen.emulator.machine.regions import Region, region, successors
+from cutegen.emulator.machine.regions import regions_of, successors
 from cutegen.emulator.operations.state import Lanes
 from cutegen.emulator.ptx.model import Instruction
 
@@ -29,7 +29,6 @@ class EitherWay:
 
     def __init__(self, program: Program, lanes: Lanes, limit: int) -> None:
         self.program, self.lanes, self.limit = program, lanes, limit
-        self._regions: dict[int, Region] = {}
 
     def try_both(self, number: int, undecided: Array) -> int:
         """Tries both ways of the `undecided` lanes from the end of the basic block with that number.
@@ -37,9 +36,7 @@ class EitherWay:
         Returns the number of the basic block where they meet, or that of basic blocks if it is the end of the threads.
         Raises Stop for a fault on the way, and if the way makes a difference.
         """
-        if number not in self._regions:
-            self._regions[number] = region(self.program.blocks, number)
-        decided, lanes = self._regions[number], self.lanes
+        decided, lanes = regions_of(self.program).of(number), self.lanes
         if decided.repeats:
             raise self._difference(number, undecided, _LOOP)
         registers = lanes.bits[:], lanes.wide[:], dict(lanes.poison)
