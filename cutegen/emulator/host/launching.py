@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import prod
 from operator import index
+from typing import Any
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from cutegen.emulator.host.differing_orders import differences, in_tensor, with_
 from cutegen.emulator.host.freed_memory import keep_freed_memory
 from cutegen.emulator.host.limits import LARGEST_CLUSTER, refused_cluster, refused_sizes
 from cutegen.emulator.lanes import WARP
+from cutegen.emulator.machine.joined_blocks import Undecided
 from cutegen.emulator.machine.machine import Machine, Triple, clusters_of
 from cutegen.emulator.machine.program import Program
 from cutegen.emulator.machine.program_builder import build_program
@@ -84,6 +86,9 @@ class RefusedLaunch(ValueError):
 
 
 Chosen = Sequence[int] | None  # the numbers of the blocks that run, x fastest; None: all of a grid
+
+JOINED = "joined"
+"""What a program keeps under this name says that its blocks are not to be joined."""
 
 _keep_memory = lru_cache(maxsize=1)(keep_freed_memory)
 
@@ -175,21 +180,9 @@ def launch(
     faults: list[Fault] = []
     instructions = 0
 
-    def machine(memory: GlobalMemory, order: int, limit: int = limit, traced: bool = False) -> Machine:
-        return Machine(
-            program,
-            grid,
-            block,
-            parameters,
-            memory,
-            shared,
-            seed=order,
-            limit=limit,
-            traced=traced,
-            blocks=blocks,
-            cluster=cluster,
-            early=early,
-        )
+    def machine(memory: GlobalMemory, order: int, limit: int = limit, **more: bool) -> Machine:
+        own: dict[str, Any] = {"blocks": blocks, "cluster": cluster, "early": early, **more}
+        return Machine(program, grid, block, parameters, memory, shared, seed=order, limit=limit, **own)
 
     def again(order: int, journal: Journal) -> Machine:
         made = machine(GlobalMemory([*tensors, *extra], program.unit, journal=journal), order)
@@ -198,9 +191,18 @@ def launch(
 
     for order in range(seed, seed + orders):
         memory = GlobalMemory([*tensors, *extra], program.unit)
-        running = machine(memory, order)
+        running = machine(memory, order, joined=JOINED not in program.kept)
         try:
-            running.run()
+            try:
+                running.run()
+            except (Stop, Undecided) as why:
+                if not running.joined:
+                    raise
+                if isinstance(why, Undecided):
+                    program.kept[JOINED] = False
+                memory = GlobalMemory([*tensors, *extra], program.unit)
+                running = machine(memory, order)
+                running.run()
         except Stop as stop:
             traced = GlobalMemory([*tensors, *extra], program.unit, traced=True)
             slow = machine(traced, order, min(limit, _TRACED), traced=True)

@@ -27,8 +27,7 @@ from cutegen.emulator.operations.state import Lanes
 from cutegen.emulator.synchronisation.team import Team
 
 Triple = tuple[int, int, int]
-_LANES = 8192  # at once: about what a core's second-level cache holds of a matrix product
-_MORE_LANES, _REGISTERS = 32768, 512  # without shared memory, where there are so few registers in all
+_LANES = 32768  # at once, among which the time that a call of Python takes is shared
 _SHARED = 1 << 21  # bytes of all blocks, where it is kept who has touched each of them
 
 
@@ -39,7 +38,8 @@ class Machine:
     the most instructions that a thread may execute, and `lanes` about how many threads run at once, by default as many
     as are fast. `blocks` are the numbers of the blocks that run, by default all. `cluster` are the sizes of a cluster
     in blocks, of which `grid` has multiples; `blocks` has all of a cluster's or none. `early` says that the launch may
-    start before those ahead of it have ended. `instructions` counts what was executed, over all threads.
+    start before those ahead of it have ended. Short arms of branches are `joined` to what is around them, for which the
+    run may raise Undecided. `instructions` counts what was executed, over all threads.
 
     Where the machine is `traced`, the run goes on after something depends on what was never written: `first` is the
     first such fault, with where its value comes from, and `origin` the name of the tensor that it comes from, or empty.
@@ -61,24 +61,23 @@ class Machine:
         blocks: Sequence[int] | None = None,
         cluster: Triple = (1, 1, 1),
         early: bool = False,
+        joined: bool = False,
     ) -> None:
         self.program, self.grid, self.block = program, grid, block
         self.parameters, self.memory = parameters, memory
         self.dynamic, self.limit = shared, limit
         self.order = Order(seed)
         self.threads = prod(block)
-        alone = not program.placement.static + shared + program.placement.local and len(program.widths) <= _REGISTERS
         self.cluster, self.size = cluster, prod(cluster)
         self.ordered = program.ordered or self.size > 1 or counts_some(program, self.threads)
-        most = _MORE_LANES if alone and not self.ordered else _LANES
-        self.at_once = max(1, (lanes or most) // (self.threads * self.size))
+        self.at_once = max(1, (lanes or _LANES) // (self.threads * self.size))
         if self.ordered:
             own = program.placement.dynamic + shared
             self.at_once = max(1, min(self.at_once, _SHARED // max(1, own * self.size)))
         self.instructions = 0
         self._numbers: Array = np.zeros(0, np.int64)
         self.traced = traced
-        self.chosen, self.early = blocks, early
+        self.chosen, self.early, self.joined = blocks, early, joined
         self.first: Stop | None = None
         self.origin = ""
 
@@ -122,7 +121,7 @@ class Machine:
             lanes.origins = shared.origins = access.origins = Origins(self.program.slots, shape, epochs)
             local.trace(lanes.origins)
         kind = Schedule if team is None else OrderedSchedule
-        schedule = kind(self.program, lanes, self.order, epochs, self.limit)
+        schedule = kind(self.program, lanes, self.order, epochs, self.limit, self.joined)
 
         def underflow(kind: str, flag: int) -> None:
             lanes.underflow = True

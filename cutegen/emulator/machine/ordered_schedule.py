@@ -56,8 +56,10 @@ class _Held:
 class OrderedSchedule(Schedule):
     """A schedule for lanes that have a team."""
 
-    def __init__(self, program: Program, lanes: Lanes, order: Order, epochs: Epochs, limit: int) -> None:
-        super().__init__(program, lanes, order, epochs, limit)
+    def __init__(
+        self, program: Program, lanes: Lanes, order: Order, epochs: Epochs, limit: int, joined: bool = False
+    ) -> None:
+        super().__init__(program, lanes, order, epochs, limit, joined)
         if lanes.access.memory.alike_elsewhere:
             raise UnlikeRounds(
                 "rounds of a loop are not left out in a kernel with clusters, mbarriers or counted barriers"

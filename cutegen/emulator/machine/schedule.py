@@ -20,6 +20,7 @@ from cutegen.emulator.checks.global_races import Epochs
 from cutegen.emulator.lanes import WARP, Mask, both, first_lane, spread
 from cutegen.emulator.machine.apart import ThreadsApart, warps_of
 from cutegen.emulator.machine.either_way import EitherWay
+from cutegen.emulator.machine.joined_blocks import Arm
 from cutegen.emulator.machine.native_steps import native_steps
 from cutegen.emulator.machine.orders import Order
 from cutegen.emulator.machine.program import End, Program
@@ -47,11 +48,14 @@ class _Waiting:
 class Schedule:
     """Runs the lanes of a batch, in `order`, until all of them have exited.
 
+    `joined` says that short arms of branches run with what is around them, and that Undecided may be raised.
     `epochs` counts the barriers that each block passes. `limit` is the most instructions that a thread may execute;
     `instructions` counts what all threads together have executed.
     """
 
-    def __init__(self, program: Program, lanes: Lanes, order: Order, epochs: Epochs, limit: int) -> None:
+    def __init__(
+        self, program: Program, lanes: Lanes, order: Order, epochs: Epochs, limit: int, joined: bool = False
+    ) -> None:
         self.program, self.lanes, self.order, self.epochs, self.limit = program, lanes, order, epochs, limit
         self.instructions = 0
         self._waiting: list[_Waiting] = []
@@ -63,6 +67,7 @@ class Schedule:
         self._rounds = Rounds(program, lanes) if lanes.access.memory.alike_elsewhere else None
         # Loops are cut short by what registers hold that a segment does not write
         self._native = native_steps(program) if self._rounds is None and lanes.origins is None else None
+        self._joined = joined
         self._apart = ThreadsApart(program, lanes.shape)
         self._gone = np.zeros(lanes.shape, np.bool_)  # lanes that had exited when their block last passed a barrier
 
@@ -110,27 +115,34 @@ class Schedule:
         return [np.repeat(warps, WARP)[:threads, None] for warps in dealt]
 
     def _execute(self, number: int, mask: Mask) -> None:
-        """Runs the lanes of the mask through the basic block with that number, and sends them on from its end."""
+        """Runs the lanes of the mask through the basic block with that number, and those that are joined to it, and
+        sends them on from the end of the last.
+        """
         block, lanes = self.program.blocks[number], self.lanes
         if mask is not None:
             mask = lanes.known(mask)
         if self._rounds is not None:
             self._rounds.enter(number, mask is None and not (self._ready or self._later or self._waiting))
-        index = 0
+        index, instructions, count = 0, block.instructions, len(block.instructions) + 1
+        arms: Sequence[Arm] = ()
         try:
             if lanes.origins is not None:
                 for index, operation in block.single_steps:
-                    lanes.origins.run(operation, block.instructions[index], lanes, mask)
+                    lanes.origins.run(operation, instructions[index], lanes, mask)
             else:
-                steps = block.steps if self._native is None else self._native.of(number)
+                steps = block.steps
+                if self._native is not None:
+                    run = self._native.of(number, self._joined)
+                    steps, instructions, number = run.steps, run.instructions, run.last
+                    count, arms = run.count, run.arms
                 for index, operation in steps:  # noqa: B007
                     operation(lanes, mask)
         except Stop as stop:
             if stop.instruction is None:
-                stop.instruction = block.instructions[index]
+                stop.instruction = instructions[index]
             raise
-        self._count(block.instructions, mask, block.end)
-        end = block.end
+        end = self.program.blocks[number].end
+        self._count(count, arms, mask, end)
         if end.kind == "fall":
             self._go(number + 1, mask)
             return
@@ -176,14 +188,18 @@ class Schedule:
         else:
             self._go(join, lanes)
 
-    def _count(self, instructions: Sequence[object], mask: Mask, end: End) -> None:
-        """Counts a basic block's instructions and its end. Raises Stop for a lane that has executed too many.
+    def _count(self, count: int, arms: Sequence[Arm], mask: Mask, end: End) -> None:
+        """Counts so many instructions, the end of a basic block included, and those of arms.
 
-        Raises UnlikeRounds for that where loops should have been cut short.
+        Raises Stop for a lane that has executed too many, UnlikeRounds where loops should have been cut short.
         """
-        count = len(instructions) + 1
         done = count * self._all_lanes
         self.instructions += done if mask is None else int(done * self._share(mask))
+        for arm in arms:
+            count += arm.count  # at most
+            if arm.latest is not False:
+                more = arm.count * self._all_lanes
+                self.instructions += more if arm.latest is None else int(more * self._share(arm.latest))
         late = self._steps.add(count, self.lanes.active(mask), self.limit)
         if late is not None and self._rounds is not None:
             raise UnlikeRounds("a loop takes too many rounds, which are not alike")

@@ -73,6 +73,10 @@ class Gathering:
             found.append((numbers[0], segment))
         return tuple(found)
 
+    def knows(self, instruction: Instruction, op: PureOp) -> bool:
+        """Whether the core runs an instruction on registers."""
+        return self._lowered(instruction, op) is not None
+
     def _lowered(self, instruction: Instruction, op: PureOp) -> Lowered | None:
         """An instruction as expressions of the core, or None where it has none."""
         if any(isinstance(source, Symbol) for source in op.sources):  # whose place is another one in another program

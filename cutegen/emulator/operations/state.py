@@ -236,13 +236,13 @@ class Lanes:
         if self.clean((slot,), mask):
             return None
         lanes = both(self.active(mask), poisoned_lanes(self.poison[slot]))
-        return lanes if lanes is not None and lanes.any() else None
+        return np.asarray(lanes) if lanes is not None and lanes.any() else None  # numpy's scalars are no arrays
 
     def without(self, mask: Mask, lanes: Array) -> Any:
         """The lanes of the mask but for those of another one; False if there are none left."""
         left = both(self.active(mask), ~lanes)
         assert left is not None
-        return left if left.any() else False
+        return np.asarray(left) if left.any() else False
 
     def spoil(self, slots: Sequence[int], mask: Array, predicate: int) -> None:
         """Makes every bit of these registers poison in the lanes of the mask, because the predicate's is."""

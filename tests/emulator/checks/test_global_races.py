@@ -16,15 +16,15 @@ def test_two_blocks_write_one_element_even_in_different_batches() -> None:
     body = """
 setp.eq.u32 %p1, %r1, 0;
 @%p1 bra WRITE;
-setp.ne.u32 %p1, %r1, 599;
+setp.ne.u32 %p1, %r1, 1099;
 @%p1 ret;
 WRITE:
 mul.wide.u32 %rd13, %r0, 4;
 add.s64 %rd14, %rd1, %rd13;
 st.global.b32 [%rd14], 7;
 """
-    found = fault(indexed(body), in_and_out(), grid=600)
-    assert (found.kind, found.block, found.element) == ("unordered", (599, 0, 0), (0,))
+    found = fault(indexed(body), in_and_out(), grid=1100)
+    assert (found.kind, found.block, found.element) == ("unordered", (1099, 0, 0), (0,))
     assert "thread 0 of block 0 wrote" in found.explanation
 
 
