@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import gc
 import json
 import os
 import select
@@ -98,6 +99,7 @@ def _end_with(parent: int) -> None:
 
 def _work(verify: Verify, turns: Turns, pipe: int) -> NoReturn:
     """Does a share, writes what comes of it to the pipe, and ends this process."""
+    gc.freeze()  # what is there by now is not looked through after each case, and its pages stay shared
     try:
         with os.fdopen(pipe, "w", encoding="utf-8") as told:
 

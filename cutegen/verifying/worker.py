@@ -108,6 +108,7 @@ def _progress(tell: Tell) -> Progress:
             tell("start", name)
         else:
             tell("case" if isinstance(report, CaseReport) else "check", entry_as_json(report))
+            gc.collect(0)  # a launch leaves its memory in circles; what was there before the case is not looked through
 
     return progress
 

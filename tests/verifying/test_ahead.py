@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
+from weakref import ref
 
 import pytest
 
@@ -198,8 +200,13 @@ def test_references_wait_for_the_compiler_of_the_core(
 
 def test_nobody_waits_for_the_garbage_of_a_kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     done: list[str] = []
+
+    def note(name: str, generation: int = 2) -> None:
+        if generation:  # else of one case or check
+            done.append(name)
+
     for name in ("collect", "freeze"):
-        monkeypatch.setattr(worker.gc, name, partial(done.append, name))
+        monkeypatch.setattr(worker.gc, name, partial(note, name))
     found = _Verifier(lambda kind, data: None).verify(Job(add_plan(), write_module(tmp_path, add_spec()), FAKE))
     assert isinstance(found, Going) and from_json(found.result).ok and not done
     assert len(list(found.steps)) == 1 and done == ["collect", "freeze"]
@@ -323,3 +330,27 @@ def test_a_build_has_what_it_prepared_verified_and_ends_it(
     assert open_while_compiled == [True, True] and len(seen) == 1 and not seen[0].open
     assert build(select([tmp_path]), Options(cache=False, jobs=4, verify=False), NoProgress()).exit_code == int(fails)
     assert len(seen) == 1
+
+
+def test_what_a_case_leaves_in_circles_is_gone_before_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Circle:
+        def __init__(self) -> None:
+            self.own = self
+
+    left: list[ref[Circle]] = []
+    kept: list[int] = []
+
+    def leaving(*given: Any) -> Any:
+        left.append(ref(Circle()))
+        return verify_case(*given)
+
+    def tell(kind: str, data: Any) -> None:
+        kept.extend(place for place, circle in enumerate(left) if kind == "start" and circle() is not None)
+
+    monkeypatch.setattr(kernel, "verify_case", leaving)
+    gc.disable()  # as in a worker
+    try:
+        found = verified(_Verifier(tell), Job(add_plan(), write_module(tmp_path, add_spec()), FAKE))
+    finally:
+        gc.enable()
+    assert found.ok and len(left) == len(found.cases) and kept == []
