@@ -15,6 +15,7 @@ from math import prod
 from cutegen.planning.estimate import Estimate
 
 LINE = 128  # bytes of a line of the second-level cache
+BOX = 16  # rows, of which loads bring whole boxes where less than a tile is there
 
 
 @dataclass(frozen=True)
@@ -37,13 +38,14 @@ class Cost:
     start: float  # of the kernel, until the first products are made, and after the last
     tile: float  # of what happens to a tile besides its products
     step: float  # of one step along the sum
-    load: float  # of all a cluster's loads of one step, of what the second-level cache gives at best
+    load_rows: float  # of a cluster's loads of one step for all its rows, of what the second-level cache gives at best
+    load_columns: float  # and for its columns
 
     @property
     def numbers(self) -> tuple[int | float, ...]:
         """The numbers without the names of modes, as modules list them."""
         counts = self.rows, self.columns, self.depth, self.clusters
-        return *counts, self.start, self.tile, self.step, self.load
+        return *counts, self.start, self.tile, self.step, self.load_rows, self.load_columns
 
     def of(self, sizes: Mapping[str, int], memory: float, crossing: float) -> float:
         """The estimate for these sizes, in microseconds; arguments as those of `parts`."""
@@ -57,7 +59,8 @@ class Cost:
         tiles *= sizes[self.batch] if self.batch is not None else 1
         steps = -(-sizes[self.k] // self.depth)
         busy = -(-tiles // self.clusters) * (steps * self.step + self.tile)
-        loads = tiles * steps * self.load * crossing
+        present = min(1.0, -(-sizes[self.m] // BOX) * BOX / self.rows)  # of the rows of a tile
+        loads = tiles * steps * (self.load_rows * present + self.load_columns) * crossing
         return Estimate(tiles, self.clusters, self.start, busy, loads, memory, crossing > 1)
 
 

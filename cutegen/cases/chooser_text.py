@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import groupby
 
-from cutegen.analysis.cost import Cost, Moved
+from cutegen.analysis.cost import BOX, Cost, Moved
 from cutegen.cases.plan import CasesPlan
 from cutegen.codegen.formatting import python_tuple
 from cutegen.codegen.parts import Chooser
 from cutegen.language.model import KernelSpec
 
 _LOCALS = (
-    *("busy", "clusters", "columns", "crossing", "depth", "estimates", "load", "loads", "max", "memory", "min"),
-    *("rows", "start", "step", "steps", "tile", "tiles"),
+    *("busy", "clusters", "columns", "crossing", "depth", "estimates", "load_columns", "load_rows", "loads", "max"),
+    *("memory", "min", "present", "rows", "start", "step", "steps", "tile", "tiles"),
 )
 """Names that the function has of its own in Python, besides the sizes of modes."""
 
@@ -51,6 +51,7 @@ def chooser(plan: CasesPlan, parameter: str, contained: str) -> Chooser:
         context={
             "costs": [(number + 1, row) for number, row in zip(plan.by_cost, rows, strict=True)],
             "moved": moved,
+            "box": BOX,
             "others": len(plan.costs) if plan.told_by_sizes else 0,
             "of_python": _sizes(
                 plan, {mode: f"size_{mode}" if mode in _LOCALS else mode for mode in spec.modes}, " or ", " and "
