@@ -251,9 +251,7 @@ class Family(ABC, Generic[S, P]):
         return None
 
     def factor_bits(self, spec: KernelSpec[S]) -> int | None:
-        """How many bits of a fraction, with the leading one, a matrix product takes of its operands; None: all. What
-        lies behind them is rounded away or cut off.
-        """
+        """How many leading bits of a fraction a matrix product takes of its operands, without the others; None: all."""
         return None
 
     def sum_orders(self, spec: KernelSpec[S]) -> tuple[SumOrder, ...]:
@@ -266,8 +264,7 @@ class Family(ABC, Generic[S, P]):
 
     def additions(self, plan: P, sizes: Mapping[str, int], modes: Sequence[str]) -> int | None:
         """The most additions, one after another, that a term of a sum over `modes` goes through; None where nothing is
-        known of their order: then there may be as many as terms.
-        """
+        known of their order: then there may be as many as terms."""
         return None
 
     def covered(self, plan: P) -> dict[str, int]:
@@ -304,9 +301,12 @@ class Family(ABC, Generic[S, P]):
 
     def form(self, plan: P) -> object | None:
         """What a kernel is but for its numbers: kernels of one form have the same statements, loops, barriers and
-        copies, but for what follows from how many there are. None: no other kernel is like it.
-        """
+        copies, but for what follows from how many there are. None: no other kernel is like it."""
         return None
+
+    def verified_form(self, plan: P) -> object | None:
+        """Its form where one kernel of each is verified on what others of it need not be verified on again."""
+        return self.form(plan)
 
     def of_form(self, plan: P) -> P:
         """The plan of a kernel of a form that its module has others of: what they differ in may be its parameters."""

@@ -64,6 +64,12 @@ class Host:
         return tuple(family_of(plan.spec).scratch(plan))
 
     @property
+    def has_workspaces(self) -> bool:
+        """Whether there are `workspaces`: those of a module are its kernels', of which each alone takes less time."""
+        kernels = (self.whole or self.plan).kernels
+        return any(family_of(kernel.spec).kernel_parts(kernel).workspaces for kernel in kernels)
+
+    @property
     def workspaces(self) -> tuple[Workspace, ...]:
         """The memory that the compiled function takes besides, of which a call makes some."""
         plan = self.whole or self.plan

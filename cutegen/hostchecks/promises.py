@@ -33,7 +33,7 @@ def checks(host: Host) -> Iterator[Check]:
         yield Check(output, "the target for a GPU", partial(_targets, host))
         if chooses(host.module):
             yield Check(output, "the kernel that calls choose", partial(_chosen, host))
-        if host.workspaces:
+        if host.has_workspaces:
             yield Check(output, "workspaces of two calls", partial(_memory_of_each_call, host))
     yield from _programs(host)
 

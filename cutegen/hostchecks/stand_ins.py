@@ -56,7 +56,7 @@ def checks(host: Host) -> Iterator[Check]:
         if free is not None and (moved := _on_another(host, free)) is not None:
             what = "the kernel of another GPU, with other strides"
             yield Check(output, what, partial(_calls_that_of, host, moved, fails_first=True))
-        if host.workspaces:
+        if host.has_workspaces:
             yield Check(output, "workspaces on another GPU", partial(_workspaces, host, elsewhere))
 
 

@@ -9,6 +9,6 @@ from cutegen.verification.asked import family_of
 
 
 def firsts_of_form(kernels: Sequence[Plan]) -> frozenset[int]:
-    """The places of the kernels that no kernel before them is like but for numbers, as `Family.form` has it."""
-    forms = [family_of(kernel.spec).form(kernel) for kernel in kernels]
+    """The places of the kernels that none before them is like but for numbers, as `Family.verified_form` has it."""
+    forms = [family_of(kernel.spec).verified_form(kernel) for kernel in kernels]
     return frozenset(i for i, form in enumerate(forms) if form is None or form not in forms[:i])

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from cutegen.cases.forms import forms_of
 from cutegen.codegen import Module, generate
+from cutegen.codegen.variables import Variables
 from cutegen.planning.plan import Plan
 from cutegen.verification.cases import Case, derive_cases
 from cutegen.verification.forms import firsts_of_form
+from cutegen.verification.orders import cases_for_orders
 
 ROWS = """\
 cutegen: 1
@@ -96,3 +100,23 @@ def test_kernels_of_other_statements_are_of_other_forms() -> None:
     assert firsts_of_form([*warps, kernel(8, 16)]) == {0, 2}
     few = replace(warps[1], spec=replace(warps[1].spec, within={"M": (0, 2)}))
     assert firsts_of_form([few, warps[0]]) == {0, 1}
+
+
+OF_GEMMS = {"tile integers", "all one less", "all 1", "primes", "special values", "K 1 tiles", "offset primes"}
+
+
+def test_gemms_of_a_form_share_functions_and_each_has_its_own_tiles_in_turn() -> None:
+    path = Path(__file__).parents[2] / "specs" / "gemm_bf16_cases.yaml"
+    (module,) = generate(path.read_text(encoding="utf-8"), str(path)).modules
+    kernels, cases = module.plan.kernels, list(derive_cases(module.plan))
+    firsts, shared = firsts_of_form(kernels), forms_of(module.plan, Variables(module.plan.spec))  # type: ignore[arg-type]
+    counts: set[tuple[str, bool]] = set()
+    for place, kernel in enumerate(kernels):
+        own = names(cases, kernel.case)
+        assert own >= OF_GEMMS and own & {"tiles in turn", "stages of parts"}, kernel.case
+        assert ("all one more" in own) == (place in firsts), kernel.case
+        of_form = shared[place].type, kernel.consumers > 1  # type: ignore[attr-defined]
+        assert (of_form in counts) == (place not in firsts), kernel.case
+        counts.add(of_form)
+    assert 1 < len(firsts) < len(kernels)
+    assert [case.of[0] for case in cases_for_orders(module.plan, cases)] == [kernels[i].case for i in sorted(firsts)]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from math import prod
 
 from cutegen.analysis.tiles import Tiles
 from cutegen.families.gemm.wgmma.plan import WarpspecializedPlan
+from cutegen.families.gemm.wgmma.schedule import Pipeline
 from cutegen.verification.case_request import CaseRequest
 from cutegen.verification.case_requests import ROUNDS, derived, longest
 
@@ -90,6 +92,21 @@ def _in_turn(plan: WarpspecializedPlan, extent: Mapping[str, int]) -> Iterator[C
     # A warpgroup that skips a tile goes round the stages twice at once: the phase is another one than after one round
     steps = 2 * stages if plan.pingpong else max(stages + 1, 2 * stages - 1)
     yield walked("long tiles in turn", why, several, max(steps, -(-least // several)))
+
+
+def verified_form(plan: WarpspecializedPlan) -> object:
+    """The schedule but for how large tiles, boxes and pieces are and how many stages, buffers, registers and warpgroups
+    there are, where several are told from one: kernels of a form share functions, of which those are constants.
+    """
+    schedule, spec = plan.spec.schedule, plan.spec
+    copies = {name: replace(one, box=None, columns=None, stages=None) for name, one in schedule.copies.items()}
+    warps = replace(schedule.warps, consumers=None, registers={})
+    alike = replace(schedule, tiler=None, cluster={}, copies=copies, warps=warps, pipeline=Pipeline())
+    counts = *plan.cluster, plan.split, plan.consumers, plan.row_blocks, plan.peers, plan.stages or 1
+    boxes = [side.box is not None and side.box < side.block for side in plan.sides]
+    of_blocks = plan.in_turn, plan.meets_late, plan.shares_buffers, plan.in_flight, plan.rows_masked, plan.empty_sum
+    promised = spec.targets, spec.tensors, dict(spec.static), dict(spec.divisible), dict(spec.within)
+    return alike, [count > 1 for count in counts], boxes, of_blocks, bool(plan.passing), bool(plan.padded), promised
 
 
 def tiles(plan: WarpspecializedPlan, sizes: Mapping[str, int]) -> Tiles:

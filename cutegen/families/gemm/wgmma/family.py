@@ -168,6 +168,11 @@ divisible: {N: 8}
 
         return more_requests(plan, tiles)
 
+    def verified_form(self, plan: WarpspecializedPlan) -> object:
+        from cutegen.families.gemm.wgmma.cases import verified_form
+
+        return verified_form(plan)
+
     def variants(self, plan: WarpspecializedPlan) -> tuple[WarpspecializedPlan, ...]:
         from cutegen.families.gemm.wgmma.variants import variants
 
