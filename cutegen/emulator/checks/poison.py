@@ -80,6 +80,27 @@ def rule_for(instruction: Instruction, op: PureOp) -> Rule:
     return _without_empty(_any_bit(widths))
 
 
+def keeps_whole(instruction: Instruction, op: PureOp) -> bool:
+    """Whether an instruction makes whole poison of whole poison, as its rule has it: every bit of its results in those
+    lanes where a source has it, and no bit in others.
+    """
+    opcode, modifiers = instruction.opcode, instruction.modifiers
+    if opcode in ("selp", "and", "or", "dp2a", "dp4a", *_MOVES) or op.parts > 1 or op.undefined is not None:
+        return False
+    if opcode == "setp":
+        return not modifiers[-1].endswith("x2")
+    if len(op.destinations) != 1:
+        return False
+    if opcode == "mov" or (opcode == "cvt" and set(modifiers) <= set(_WHOLE)):
+        return len(op.sources) == 1 and op.destinations[0].width == op.widths[0]
+    return not joins_halves(instruction, op)
+
+
+def joins_halves(instruction: Instruction, op: PureOp) -> bool:
+    """Whether an instruction converts two numbers into the halves of one register, the first into the upper one."""
+    return instruction.opcode == "cvt" and len(op.sources) == 2 and op.parts == 1
+
+
 def _without_empty(rule: Rule) -> Rule:
     """A rule like the given one, with None for a destination that has no poison left."""
 

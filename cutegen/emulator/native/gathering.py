@@ -16,6 +16,7 @@ from cutegen.emulator.native.graphs import GraphMaker, Lowered
 from cutegen.emulator.native.library import Core
 from cutegen.emulator.native.lowering import lower
 from cutegen.emulator.native.segments import Segment
+from cutegen.emulator.native.spreading import spreads
 from cutegen.emulator.operations.alike import gather_alike
 from cutegen.emulator.operations.operands import Operation
 from cutegen.emulator.ptx.model import Instruction, Register, Symbol
@@ -69,7 +70,8 @@ class Gathering:
             maker = GraphMaker(self.core.operations, self.widths)
             for number in numbers:
                 maker.add(lowered[number])
-            segment = Segment(self.core, maker.graph(after), self.widths, gather)
+            told = partial(spreads, [(lowered[number], op) for number in numbers if (op := pure[number]) is not None])
+            segment = Segment(self.core, maker.graph(after), self.widths, gather, told)
             found.append((numbers[0], segment))
         return tuple(found)
 

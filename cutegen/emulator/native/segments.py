@@ -17,21 +17,26 @@ from cutegen.emulator.native.graphs import Graph
 from cutegen.emulator.native.library import Core
 from cutegen.emulator.native.plans import BLOCKS, THREADS, Plan
 from cutegen.emulator.native.shared_plans import shared_plans
+from cutegen.emulator.native.spreading import Spread, poisoned_results
 from cutegen.emulator.operations.operands import Operation
 from cutegen.emulator.operations.state import Lanes
 
 _empty = np.empty
 Gather = Callable[[], Sequence[tuple[int, Operation]]]
+Spreads = Callable[[], Mapping[int, Spread]]
 _Made = tuple[Plan, tuple[tuple[tuple[int, ...], Any], ...]]
 _DTYPES: Mapping[int, Any] = {1: np.dtype(np.bool_), 2: np.dtype("u2"), 4: np.dtype("u4"), 8: np.dtype("u8")}
 
 
 class Segment:
-    """The operation of several instructions at once. `gather` makes those of numpy that do the same."""
+    """The operation of several instructions at once. `gather` makes those of numpy that do the same, and `spreads` says
+    how poison goes through them.
+    """
 
-    def __init__(self, core: Core, graph: Graph, widths: Sequence[int], gather: Gather) -> None:
+    def __init__(self, core: Core, graph: Graph, widths: Sequence[int], gather: Gather, spreads: Spreads) -> None:
         self.core, self.graph = core, graph
-        self._gather = gather
+        self._gather, self._spreads = gather, spreads
+        self._known: Mapping[int, Spread] | None = None
         self._each: Sequence[Operation] | None = None
         inputs = graph.inputs()
         self.reads = tuple(graph.values[value].slot for value in inputs)
@@ -44,15 +49,20 @@ class Segment:
 
     def __call__(self, lanes: Lanes, mask: Mask) -> None:
         bits, poison = lanes.bits, lanes.poison
+        lost: dict[int, Array] | None = None
         if poison and not lanes.clean(self.reads, mask):
-            self._run_each(lanes, mask)
-            return
+            if self._known is None:
+                self._known = self._spreads()
+            lost = poisoned_results(lanes, mask, self.targets, self._widths, self._known)
+            if lost is None:
+                self._run_each(lanes, mask)
+                return
         inputs = [bits[slot] for slot in self.reads]
         try:
             shapes = [array.shape for array in inputs]  # type: ignore[union-attr]
         except AttributeError:
             inputs = [lanes.get(slot) for slot in self.reads]
-            if lanes.poison and not lanes.clean(self.reads, mask):
+            if lanes.poison and not lanes.clean(self.reads, mask):  # one was never written
                 self._run_each(lanes, mask)
                 return
             shapes = [array.shape for array in inputs]  # type: ignore[union-attr]
@@ -81,6 +91,8 @@ class Segment:
             else:
                 bits[slot] = result
             wide[slot] = None
+        if lost:
+            _add_poison(lanes, lost)
 
     def _run_each(self, lanes: Lanes, mask: Mask) -> None:
         """Runs the instructions by numpy."""
@@ -131,6 +143,18 @@ class Segment:
         assert sizes == self._sizes, "a register holds another type than its width's"
         plan = self._plans.plan(merges, tuple(_sort(array.shape) for array in inputs if array is not None))
         return plan, tuple((_shape(sort, shape), _DTYPES[size]) for sort, size in plan.made)
+
+
+def _add_poison(lanes: Lanes, lost: Mapping[int, Array]) -> None:
+    """Adds poison to registers, by their slots, of which many have the same."""
+    made: dict[tuple[int, int], Array] = {}
+    before = {slot: lanes.poison.get(slot) for slot in lost}
+    for slot, more in lost.items():
+        old = before[slot]
+        key = id(old), id(more)
+        if key not in made:
+            made[key] = more if old is None else old | more
+        lanes.poison[slot] = made[key]
 
 
 def _sort(shape: tuple[int, ...]) -> int:

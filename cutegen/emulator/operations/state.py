@@ -77,6 +77,7 @@ class Lanes:
         self._outside: dict[tuple[int, int], tuple[Array, Array]] = {}
         self._left: dict[tuple[int, int], tuple[Array, Array, Poison]] = {}
         self._clean: dict[tuple[int, int], tuple[Array, Array, bool]] = {}
+        self._whole: dict[int, tuple[Array, bool]] = {}
 
     @property
     def team(self) -> Team:
@@ -197,6 +198,16 @@ class Lanes:
             inside = np.count_nonzero(poisoned_lanes(poison) & mask)
             found = self._clean[key] = poison, mask, not inside
         return found[2]
+
+    def is_whole(self, poison: Array) -> bool:
+        """Whether poison is of every bit or of none, in each lane; many registers have the same one."""
+        found = self._whole.get(id(poison))
+        if found is None:
+            if len(self._whole) >= _MERGED:
+                self._whole.clear()
+            whole = poison.dtype == np.bool_ or bool(((poison == 0) | (poison == ~poison.dtype.type(0))).all())
+            found = self._whole[id(poison)] = poison, whole
+        return found[1]
 
     def poison_left(self, before: Array, mask: Array, width: int) -> Poison:
         """What is left of poison once the lanes of the mask have none."""

@@ -346,11 +346,12 @@ def _by_lane(form: ProductForm, products: Array) -> Array:
 
 def _poisoned(lanes: Lanes, slots: Sequence[int], warps: Array) -> Array:
     """In which lanes of warps registers are poisoned, shape (slots, warps, 32)."""
-    clean = np.zeros((len(warps), WARP), np.bool_)
-    found = (
-        by_warp(lanes, poisoned_lanes(lanes.poison[slot]))[warps] if slot in lanes.poison else clean for slot in slots
-    )
-    return np.stack(list(found))
+    made: dict[int, Array] = {id(None): np.zeros((len(warps), WARP), np.bool_)}
+    of_slots = [lanes.poison.get(slot) for slot in slots]  # many of which are one array
+    for poison in of_slots:
+        if poison is not None and id(poison) not in made:
+            made[id(poison)] = by_warp(lanes, poisoned_lanes(poison))[warps]
+    return np.stack([made[id(poison)] for poison in of_slots])
 
 
 def _added(form: ProductForm, sums: Array, keeps: Array, resting: Array, now: Array, held: Array) -> Array:

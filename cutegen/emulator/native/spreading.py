@@ -1,0 +1,131 @@
+"""How poison goes through a segment, told at once for all its instructions: where registers are poisoned as a whole.
+
+So it is in the lanes of rows that nothing has loaded: all that is computed from them means nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from cutegen.emulator.arithmetic.arrays import Array
+from cutegen.emulator.checks.poison import joins_halves, keeps_whole, poison_whole, poisoned_lanes
+from cutegen.emulator.instructions.pure_op import PureOp
+from cutegen.emulator.lanes import Mask
+from cutegen.emulator.native.graphs import Lowered
+from cutegen.emulator.operations.state import Lanes
+
+Slots = frozenset[int]
+
+
+@dataclass(frozen=True)
+class Spread:
+    """The registers before a segment of which the lower and the upper half of a result are made.
+
+    Where it is `whole`, poison of whole registers among them makes all of the result poison, or of the one half; else
+    nothing is said of what becomes of it.
+    """
+
+    lower: Slots
+    upper: Slots
+    whole: bool = True
+
+    @property
+    def slots(self) -> Slots:
+        return self.lower | self.upper
+
+
+def spreads(instructions: Iterable[tuple[Lowered, PureOp]]) -> dict[int, Spread]:
+    """What is known of each register that instructions write, by its slot, after all of them."""
+    found: dict[int, Spread] = {}
+
+    def now(slot: int) -> Spread:
+        if slot < 0:
+            return Spread(frozenset(), frozenset())
+        return found.get(slot) or Spread(frozenset((slot,)), frozenset((slot,)))
+
+    for one, op in instructions:
+        made = _made(one, op, [now(slot) for slot in one.sources])
+        for target in (target for target in one.targets if target >= 0):
+            if one.guard is None:
+                found[target] = made
+                continue
+            either = made.slots | now(target).slots
+            found[target] = _chosen(now(one.guard), either) if op.undefined is None else _unknown(either)
+    return found
+
+
+def _made(one: Lowered, op: PureOp, sources: Sequence[Spread]) -> Spread:
+    """What is known of the results of an instruction, from what is known of its sources."""
+    slots = frozenset[int]().union(*(source.slots for source in sources))
+    if one.instruction.opcode == "selp":
+        return _chosen(sources[2], sources[0].slots | sources[1].slots)
+    if all(source.whole and source.lower == source.upper for source in sources):
+        if joins_halves(one.instruction, op):
+            return Spread(sources[1].slots, sources[0].slots)
+        return Spread(slots, slots, keeps_whole(one.instruction, op))
+    return _unknown(slots)
+
+
+def _chosen(by: Spread, either: Slots) -> Spread:
+    """What is known of what a predicate chooses, of values that are made of some registers: all is poison where the
+    predicate is, which is wherever one of those is if it is made of all of them, too.
+    """
+    known = by.whole and by.lower == by.upper and either <= by.slots
+    return Spread(by.slots, by.slots) if known else _unknown(by.slots | either)
+
+
+def _unknown(slots: Slots) -> Spread:
+    return Spread(slots, slots, whole=False)
+
+
+def poisoned_results(
+    lanes: Lanes, mask: Mask, targets: Sequence[int], widths: Sequence[int], known: Mapping[int, Spread]
+) -> dict[int, Array] | None:
+    """The poison that results of a segment have in the lanes of the mask, by slot; None where it is not known."""
+    unions: dict[tuple[int, ...], Array | None] = {}
+    made: dict[tuple[int, int, int], Array] = {}
+    found: dict[int, Array] = {}
+
+    def union(slots: Slots) -> Array | None:
+        """The lanes of the mask in which some of the registers are poisoned."""
+        some = {id(poison): poison for slot in slots if (poison := lanes.poison.get(slot)) is not None}
+        key = tuple(some)
+        if key not in unions:
+            lost: Array | None = None
+            for poison in some.values():
+                lost = poisoned_lanes(poison) if lost is None else lost | poisoned_lanes(poison)
+            lost = lost if lost is None or mask is None else lost & mask
+            unions[key] = lost if lost is not None and lost.any() else None
+        return unions[key]
+
+    for target, width in zip(targets, widths, strict=True):
+        spread = known[target]
+        lower = union(spread.lower)
+        upper = lower if spread.upper is spread.lower else union(spread.upper)
+        if lower is None and upper is None:
+            continue
+        held = (lanes.poison.get(slot) for slot in spread.slots)
+        if not spread.whole or not all(lanes.is_whole(poison) for poison in held if poison is not None):
+            return None
+        key = id(lower), id(upper), width
+        if key not in made:
+            made[key] = _poison(lower, upper, width)
+        found[target] = made[key]
+    return found
+
+
+def _poison(lower: Array | None, upper: Array | None, width: int) -> Array:
+    """Poison of the halves of a register in lanes."""
+    if lower is upper:
+        assert lower is not None
+        return poison_whole(lower, width)
+    low = (1 << width // 2) - 1
+    found: Array | None = None
+    for lost, bits in ((lower, low), (upper, low << width // 2)):
+        if lost is not None:
+            part = poison_whole(lost, width)
+            part = part & part.dtype.type(bits)
+            found = part if found is None else found | part
+    assert found is not None
+    return found
