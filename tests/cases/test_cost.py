@@ -110,7 +110,21 @@ def test_few_rows_get_the_kernel_for_few_rows_and_many_one_for_many() -> None:
 
 
 def test_one_tile_more_than_run_at_a_time_is_another_round() -> None:
-    cost = Cost("M", "N", "K", None, rows=64, columns=64, depth=64, clusters=132, start=3, tile=1, step=2, load_rows=0, load_columns=0)
+    cost = Cost(
+        "M",
+        "N",
+        "K",
+        None,
+        rows=64,
+        columns=64,
+        depth=64,
+        clusters=132,
+        start=3,
+        tile=1,
+        step=2,
+        load_rows=0,
+        load_columns=0,
+    )
     whole, more = ({"M": 64, "N": 64 * tiles, "K": 640} for tiles in (132, 133))
     assert cost.of(whole, 0.0, 1.0) == 3 + 2 * (10 * 2 + 1)
     assert cost.of(more, 0.0, 1.0) == 3 + 2 * 2 * (10 * 2 + 1)
