@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import replace
 from math import lcm
@@ -15,13 +16,27 @@ from cutegen.language.model import Bench, Expect, KernelSpec, Source, Verify
 Spec = KernelSpec[Cases]
 
 
+_last: deque[tuple[Spec, dict[int, KernelSpec]]] = deque(maxlen=8)
+
+
 def of_case(spec: Spec, number: int) -> KernelSpec:
-    """The case of that number as a kernel of its own.
+    """The case of that number as a kernel of its own. Those of the last specs are kept, as they are asked for often.
 
     Its conditions are promises: a size that they fix is static, what they divide by is promised, and so is alignment.
     It is verified on those listed shapes that it is taken for; what it is measured at and expected of what is compiled
     are of the whole kernel.
     """
+    found = next((known for one, known in tuple(_last) if one is spec), None)
+    if found is None:
+        found = {}
+        _last.append((spec, found))
+    if number not in found:
+        found[number] = _of_case(spec, number)
+    return found[number]
+
+
+def _of_case(spec: Spec, number: int) -> KernelSpec:
+    """What `of_case` gives."""
     case = spec.schedule.cases[number]
     own, conditions = case.conditions, [one.conditions for one in spec.schedule.cases]
     within = {mode: left_by(conditions, number, mode) for mode in spec.modes}

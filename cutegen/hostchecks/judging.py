@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import ModuleType
@@ -28,6 +29,21 @@ if TYPE_CHECKING:
 
 class NotRun(CutegenError):
     """Raised by a check that cannot be made here; the message says why."""
+
+
+_last: deque[tuple[Plan, tuple[Workspace, ...]]] = deque(maxlen=4)
+
+
+def workspaces_of(plan: Plan) -> tuple[Workspace, ...]:
+    """The memory that the compiled function of a plan takes besides its tensors, as the text of the host code has it.
+    Those of the last plans are kept: the text takes longer than all that is asked of it.
+    """
+    found = next((known for one, known in _last if one is plan), None)
+    if found is None:
+        spaces = family_of(plan.spec).kernel_parts(plan).workspaces
+        found = spaces.each if spaces else ()
+        _last.append((plan, found))
+    return found
 
 
 @dataclass(frozen=True)
@@ -72,9 +88,7 @@ class Host:
     @property
     def workspaces(self) -> tuple[Workspace, ...]:
         """The memory that the compiled function takes besides, of which a call makes some."""
-        plan = self.whole or self.plan
-        found = family_of(plan.spec).kernel_parts(plan).workspaces
-        return found.each if found else ()
+        return workspaces_of(self.whole or self.plan)
 
     @property
     def spec(self) -> KernelSpec:

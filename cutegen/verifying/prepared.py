@@ -9,6 +9,7 @@ from types import ModuleType
 
 from cutegen.compiling.tools import toolchain
 from cutegen.emulator.native.building import core_folder, is_lacking
+from cutegen.hostchecks import workspaces_of
 from cutegen.verification.agenda import Agenda, agenda_of
 from cutegen.verification.executors import make_executor
 from cutegen.verification.given import MadeAhead
@@ -40,6 +41,9 @@ class Prepared:
             self.module = module if isinstance(module, ModuleType) else None
             yield
             self.agenda = agenda_of(self._job.plan, self._job.extent, executor.element_limit)
+            yield
+            with suppress(Exception):
+                workspaces_of(self._job.plan)  # which are kept, too
             yield
             toolchain()  # which is kept, and by which what is compiled is found
             while is_lacking(core_folder()):  # its compiler has the processor that the kernel's compiler leaves

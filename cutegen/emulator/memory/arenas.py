@@ -6,7 +6,7 @@ An arena is a copy of the tensor, so that no access of a kernel ever reaches the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,13 +20,14 @@ from cutegen.emulator.memory.bound_tensors import (
     NEAR,
     BoundTensor,
     element_at,
-    elements_of,
     unfolded,
     unwritten_elements,
+    whole_elements_of,
 )
 
 GAP, UNWRITTEN = 1, 2  # flags of a byte: no element has it; nothing has written it
 _LINE = 256  # an arena starts at a multiple of this, as the tensor's own address modulo it is kept
+_PART = 1 << 17  # bytes
 _BY_SIZE = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64, 16: np.complex128}  # complex: just 16 bytes
 
 
@@ -102,10 +103,14 @@ class Arena:
         """What is known about each byte, or None if every byte of the tensor may be read."""
         flags = np.full(len(self.bytes), GAP, np.uint8)
         if self.span:
-            elements_of(flags[self.offset :], self.tensor)[...] = UNWRITTEN if self.role == "out" else 0
+            each = UNWRITTEN if self.role == "out" else 0
+            whole = int.from_bytes(bytes([each]) * self.tensor.itemsize, "little")
+            whole_elements_of(flags[self.offset :], self.tensor)[...] = whole
         inside = flags[self.offset : self.offset + self.span]
         if self.tensor.unwritten is not None:
-            inside[self.tensor.unwritten] |= UNWRITTEN
+            unwritten = self.tensor.unwritten.view(np.uint8)
+            for part in _parts(self.span):
+                inside[part] |= unwritten[part] * np.uint8(UNWRITTEN)
         return flags if inside.any() else None
 
     def view(self, size: int) -> NDArray[Any]:
@@ -123,9 +128,12 @@ class Arena:
             units = np.repeat(self.touched.written(), self.unit)
             self.tensor.written[:] |= units[self.offset : self.offset + self.span]
         if self.tensor.unwritten is not None and self.flags is not None:
-            left = (self.flags[self.offset : self.offset + self.span] & UNWRITTEN) != 0
-            self.tensor.unwritten[:] &= left
-        elements_of(self.tensor.bytes(), self.tensor)[...] = elements_of(self.bytes[self.offset :], self.tensor)
+            flags = self.flags[self.offset : self.offset + self.span]
+            for part in _parts(self.span):
+                self.tensor.unwritten[part] &= (flags[part] & UNWRITTEN) != 0
+        whole_elements_of(self.tensor.bytes(), self.tensor)[...] = whole_elements_of(
+            self.bytes[self.offset :], self.tensor
+        )
 
     def unwritten(self) -> tuple[int, int]:
         """How many elements nothing has written, and the byte offset of the first of them in the tensor."""
@@ -141,6 +149,11 @@ class Arena:
     def describe(self, address: int, size: int) -> str:
         """Says where an access of `size` bytes that is out of bounds lies relative to the tensor."""
         return describe(self.tensor, address, size)
+
+
+def _parts(size: int) -> Iterator[slice]:
+    """Parts of an array of that size, so small that what is computed of one stays in the caches."""
+    return (slice(start, start + _PART) for start in range(0, size, _PART))
 
 
 def describe(tensor: BoundTensor, address: int, size: int) -> str:

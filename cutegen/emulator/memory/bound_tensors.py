@@ -192,6 +192,12 @@ def elements_of(flat: NDArray[Any], tensor: BoundTensor) -> NDArray[Any]:
     return np.lib.stride_tricks.as_strided(flat, (*tensor.shape, tensor.itemsize), strides)
 
 
+def whole_elements_of(flat: NDArray[np.uint8], tensor: BoundTensor) -> NDArray[Any]:
+    """The same with a whole number for the bytes of each element, which numpy copies faster. Its shape is `shape`."""
+    strides = tuple(s * tensor.itemsize for s in tensor.strides)
+    return np.ndarray(tensor.shape, f"u{tensor.itemsize}", flat, 0, strides)
+
+
 def unwritten_elements(tensor: BoundTensor, missing: NDArray[np.bool_]) -> tuple[int, int]:
     """How many elements have a byte for which `missing` is True, and the byte offset of the first of them.
 

@@ -230,6 +230,24 @@ static int note_global_writes(const Global *access) {
     return !odd && keep_touches(access, writer, written);
 }
 
+// Whether it is kept who touches the arena in which the first lane of the mask has its place, if any does.
+static int is_kept(const char *tuple, const s64 *given, s64 rows, s64 columns) {
+    Broadcast address = broadcast_in(tuple, ADDRESS), mask = broadcast_in(tuple, LANES_OF);
+    for (s64 row = 0; row < rows; row++)
+        for (s64 column = 0; column < columns; column++) {
+            if (given[IN_SOME] && !mask.data[row * mask.down + column * mask.right]) continue;
+            s64 found;
+            memcpy(&found, address.data + row * address.down + column * address.right, 8);
+            found += given[OFFSET];
+            for (s64 number = 0; number < given[ARENA_COUNT]; number++) {
+                const s64 *arena = (const s64 *)((const s64 *)given[ARENAS])[number];
+                if (found >= arena[LOW] && found < arena[HIGH]) return arena[TOUCHED] != 0;
+            }
+            return 0;
+        }
+    return 0;
+}
+
 // Loads values, each into an array for those lanes to which address and mask broadcast; lanes outside of the mask get
 // what lies at the arena's beginning. Returns the number of the arena, ODD where all of it is for numpy, or NEEDS minus
 // the number where nothing is kept yet of what must be noted.
@@ -237,16 +255,20 @@ int load_global(const char *tuple, const s64 *given) {
     Global found, *access = &found;
     Broadcast address = broadcast_in(tuple, ADDRESS), mask = broadcast_in(tuple, LANES_OF);
     s64 rows = larger(address.rows, mask.rows), columns = larger(address.columns, mask.columns);
-    if (!find_places(access, tuple, given, rows, columns, 1)) return ODD;
+    int kept = is_kept(tuple, given, rows, columns);
+    if (kept && given[FLIES]) return ODD;
+    if (kept) rows = given[DOWN], columns = given[ACROSS];
+    if (!find_places(access, tuple, given, rows, columns, !kept)) return ODD;
     const s64 *touched = (const s64 *)access->arena[TOUCHED];
     if (touched) {
-        if (given[FLIES]) return ODD;
         int lacks = !touched[LAST_READER] || (given[NO_CHANGE] && !access->arena[CONSTANTS]);
         if (lacks) return NEEDS - (int)access->number;
-        if (!find_places(access, tuple, given, given[DOWN], given[ACROSS], 0)) return ODD;
     }
     if (is_flagged(access, GAPS | NOT_WRITTEN) || (touched && !note_global_reads(access))) return ODD;
-    if (touched) find_places(access, tuple, given, rows, columns, 1);
+    if (touched) {
+        rows = larger(address.rows, mask.rows), columns = larger(address.columns, mask.columns);
+        find_places(access, tuple, given, rows, columns, 1);
+    }
     const char *bytes = (const char *)access->arena[BYTES];
     for (s64 i = 0; i < given[MANY]; i++) {
         char *to = array_in(tuple, VALUES + i)->data;

@@ -17,6 +17,55 @@ static inline s64 place_of(const Each *address, const Load *load, s64 thread, s6
     return (load->wide ? *(const s64 *)found : (s64)*(const u32 *)found) + load->offset - load->start;
 }
 
+// Which blocks of a thread take part: 0 for none, 1 for all of them, 2 for some.
+static inline int blocks_of(const Each *mask, const Load *load, s64 thread) {
+    if (!load->masked) return 1;
+    const char *from = at(mask, thread, 0);
+    if (!mask->right) return *from != 0;
+    s64 count = 0;
+    for (s64 block = 0; block < load->blocks; block++) count += from[block * mask->right] != 0;
+    return count == load->blocks ? 1 : count ? 2 : 0;
+}
+
+// Looks at a load for which all blocks have the address of a thread, each in its own memory, and each value is a unit.
+static int look_alike(const Each *mask, const Each *rows, const Each *address, const char *flags, Load *load) {
+    s64 blocks = load->blocks, unit = load->unit, size = load->count * unit;
+    for (s64 thread = 0; thread < load->threads; thread++) {
+        s64 place = place_of(address, load, thread, 0), row = place / unit;
+        if (place < 0) row = place >> __builtin_ctzll(unit);
+        for (s64 block = 0; block < (rows->right ? blocks : 1); block++) *(s64 *)at(rows, thread, block) = row;
+        int part = blocks_of(mask, load, thread);
+        if (!part) continue;
+        if (place < 0 || place > load->memory - size || (place + load->start) & (size - 1)) return WRONG;
+        const char *flag = flags + row * blocks, *in = part == 2 ? at(mask, thread, 0) : NULL;
+        char bad = 0;
+        for (s64 i = 0; i < load->count; i++, flag += blocks)
+            for (s64 block = 0; block < blocks; block++)
+                if (!in || in[block * mask->right]) bad |= flag[block];
+        if (bad) return WRONG;
+        load->low = place < load->low ? place : load->low;
+        load->high = place > load->high ? place : load->high;
+    }
+    return FINE;
+}
+
+// The values of such a load.
+static void load_alike(const Each *mask, const Each *address, const char *data, const Array *values, const Load *load) {
+    s64 threads = values->lengths[1], blocks = load->blocks, unit = load->unit, line = blocks * unit;
+    for (s64 thread = 0; thread < threads; thread++) {
+        int part = blocks_of(mask, load, thread);
+        const char *from = part ? data + place_of(address, load, thread, 0) / unit * line : NULL;
+        const char *in = part == 2 ? at(mask, thread, 0) : NULL;
+        for (s64 i = 0; i < load->count; i++) {
+            char *to = values->data + (i * threads + thread) * line;
+            if (!part) memset(to, 0, (size_t)line);
+            else memcpy(to, from + i * line, (size_t)line);
+            for (s64 block = 0; in && block < blocks; block++)
+                if (!in[block * mask->right]) memset(to + block * unit, 0, (size_t)unit);
+        }
+    }
+}
+
 // Loads by the lanes of a mask; other lanes get zeros. Fills the array of rows, which has the first unit of each lane.
 // The arrays in `noting`, with their numbers, are those of the same reads for `note_reads`, where these are to be noted:
 // FINE and NEW mean the same here.
@@ -28,7 +77,13 @@ int load_shared(const char *tuple, Load *load, const char *noting, const s64 *no
     s64 threads = load->threads, blocks = load->blocks, unit = load->unit, shift = __builtin_ctzll(unit);
     s64 each = load->bytes / unit, count = load->count * each, size = count * unit;
     s64 low = INT64_MAX, high = INT64_MIN;
-    for (s64 thread = 0; thread < threads; thread++)
+    int alike = !address.right && !load->placed && each == 1;
+    if (alike) {
+        load->low = low, load->high = high;
+        if (look_alike(&mask, &rows, &address, flags, load) != FINE) return WRONG;
+        low = load->low, high = load->high;
+    }
+    for (s64 thread = 0; thread < threads && !alike; thread++)
         for (s64 block = 0; block < blocks; block++) {
             s64 place = place_of(&address, load, thread, block), row = place >> shift;
             *(s64 *)at(&rows, thread, block) = row;
@@ -47,6 +102,10 @@ int load_shared(const char *tuple, Load *load, const char *noting, const s64 *no
     }
     load->low = low;
     load->high = high;
+    if (alike) {
+        load_alike(&mask, &address, data, values, load);
+        return FINE;
+    }
     s64 down = values->lengths[1] * blocks * load->bytes;  // from one value of all lanes to the next
     for (s64 thread = 0; thread < values->lengths[1]; thread++)
         for (s64 block = 0; block < blocks; block++) {
