@@ -8,8 +8,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import chain, count
+from typing import NamedTuple
 
 from cutegen.codegen.formatting import replaced
 from cutegen.codegen.parts import Constant
@@ -28,13 +29,44 @@ class Definition:
     @cached_property
     def used(self) -> frozenset[str]:
         """The names that it uses, its own among them, but for those of its arguments."""
-        names = {node.id for node in ast.walk(ast.parse(self.text)) if isinstance(node, ast.Name)}
+        names = {one.name for one in _read(self.text).names}
         return frozenset({*names, self.name} - self.arguments)
 
     @cached_property
     def arguments(self) -> frozenset[str]:
         """The names of its arguments, and of those of functions in it."""
-        return frozenset(node.arg for node in ast.walk(ast.parse(self.text)) if isinstance(node, ast.arg))
+        return _read(self.text).arguments
+
+
+class _Name(NamedTuple):
+    """A name in a text: its line, and its column in bytes, both from 0 on. `loaded` says that it is only read."""
+
+    name: str
+    line: int
+    column: int
+    loaded: bool
+
+
+class _Names(NamedTuple):
+    """The names in the text of definitions, those of functions with the lines of their `def`, and of all arguments."""
+
+    names: tuple[_Name, ...]
+    functions: tuple[tuple[str, int], ...]
+    arguments: frozenset[str]
+
+
+@lru_cache(maxsize=1024)  # of one text it is asked several times, and kernels of one module have many texts alike
+def _read(text: str) -> _Names:
+    """The names in the text of definitions."""
+    names, functions, arguments = [], [], set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Name):
+            names.append(_Name(node.id, node.lineno - 1, node.col_offset, isinstance(node.ctx, ast.Load)))
+        elif isinstance(node, ast.FunctionDef):
+            functions.append((node.name, node.lineno - 1))
+        elif isinstance(node, ast.arg):
+            arguments.add(node.arg)
+    return _Names(tuple(names), tuple(functions), frozenset(arguments))
 
 
 def definitions(constants: Iterable[Constant], text: str) -> tuple[Definition, ...]:
@@ -148,16 +180,17 @@ def replaced_names(text: str, names: Mapping[str, str]) -> str:
 
     Raises ValueError where a function has a variable of its own with one of the names.
     """
-    lines = text.split("\n")
+    lines, read = text.split("\n"), _read(text)
     places = []
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.Name) and node.id in names:
-            if not isinstance(node.ctx, ast.Load):
-                raise ValueError(f"`{node.id}` is a variable in line {node.lineno}, and the name of a definition")
-            places.append((node.lineno - 1, node.col_offset, node.id))
-        elif isinstance(node, ast.FunctionDef) and node.name in names:
-            line = lines[node.lineno - 1]
-            places.append((node.lineno - 1, len(line[: line.index(f"def {node.name}") + 4].encode()), node.name))
+    for one in read.names:
+        if one.name in names:
+            if not one.loaded:
+                raise ValueError(f"`{one.name}` is a variable in line {one.line + 1}, and the name of a definition")
+            places.append((one.line, one.column, one.name))
+    for function, row in read.functions:
+        if function in names:
+            line = lines[row]
+            places.append((row, len(line[: line.index(f"def {function}") + 4].encode()), function))
     for row, column, name in sorted(places, reverse=True):
         raw = lines[row].encode()  # columns of Python's trees count bytes
         lines[row] = (raw[:column] + names[name].encode() + raw[column + len(name) :]).decode()
