@@ -115,7 +115,7 @@ def test_gemms_of_a_form_share_functions_and_each_has_its_own_tiles_in_turn() ->
         own = names(cases, kernel.case)
         assert own >= OF_GEMMS and own & {"tiles in turn", "stages of parts"}, kernel.case
         assert ("all one more" in own) == (place in firsts), kernel.case
-        of_form = shared[place].type, kernel.consumers > 1  # type: ignore[attr-defined]
+        of_form = shared[place].type if place in shared else kernel.case, kernel.consumers > 1  # type: ignore[attr-defined]
         assert (of_form in counts) == (place not in firsts), kernel.case
         counts.add(of_form)
     assert 1 < len(firsts) < len(kernels)
