@@ -13,6 +13,7 @@ from collections.abc import Callable
 from cutegen.emulator.arithmetic.arrays import Array
 from cutegen.emulator.checks.faults import Stop
 from cutegen.emulator.lanes import Mask, both
+from cutegen.emulator.machine.native_steps import Joined, NativeSteps
 from cutegen.emulator.machine.program import End, Program
 from cutegen.emulator.machine.regions import regions_of, successors
 from cutegen.emulator.operations.state import Lanes
@@ -25,10 +26,13 @@ _LOOP = "how often a loop runs"
 
 
 class EitherWay:
-    """Tries both ways from a branch. `limit` is the most instructions that one of them may execute."""
+    """Tries both ways from a branch. `limit` is the most instructions that one of them may execute, and `native` has
+    what basic blocks do by the C core, if they may be run so.
+    """
 
-    def __init__(self, program: Program, lanes: Lanes, limit: int) -> None:
+    def __init__(self, program: Program, lanes: Lanes, limit: int, native: NativeSteps | None) -> None:
         self.program, self.lanes, self.limit = program, lanes, limit
+        self._native = native
 
     def try_both(self, number: int, undecided: Array) -> int:
         """Tries both ways of the `undecided` lanes from the end of the basic block with that number.
@@ -39,10 +43,14 @@ class EitherWay:
         decided, lanes = regions_of(self.program).of(number), self.lanes
         if decided.repeats:
             raise self._difference(number, undecided, _LOOP)
-        registers = lanes.bits[:], lanes.wide[:], dict(lanes.poison)
+        held = [(slot, lanes.bits[slot], lanes.wide[slot], lanes.poison.get(slot)) for slot in decided.written]
         for way in successors(self.program.blocks, number):
             self._go(number, way, decided.join, undecided)
-            lanes.bits[:], lanes.wide[:], lanes.poison = registers[0], registers[1], dict(registers[2])
+            for slot, lanes.bits[slot], lanes.wide[slot], poison in held:
+                if poison is None:
+                    lanes.poison.pop(slot, None)
+                else:
+                    lanes.poison[slot] = poison
         guard = self.program.blocks[number].end.guard
         assert guard is not None
         lanes.spoil(decided.written, undecided, guard)
@@ -66,6 +74,10 @@ class EitherWay:
             executed += len(block.instructions) + 1
             if executed > self.limit:
                 raise self._difference(number, mask, _LOOP)
+            if self._native is not None and None not in block.writes:
+                self._run(self._native.of(at, joined=False), mask)
+                self._leave(number, at, block.end, mask, send)
+                continue
             for operation, instruction, writes in zip(block.operations, block.instructions, block.writes, strict=True):
                 if writes is None:
                     self._check_unreached(number, instruction, mask)
@@ -76,6 +88,16 @@ class EitherWay:
                     stop.instruction = stop.instruction or instruction
                     raise
             self._leave(number, at, block.end, mask, send)
+
+    def _run(self, block: Joined, mask: Array) -> None:
+        """Runs a basic block that only writes registers and reads memory."""
+        index = 0
+        try:
+            for index, operation in block.steps:  # noqa: B007
+                operation(self.lanes, mask)
+        except Stop as stop:
+            stop.instruction = stop.instruction or block.instructions[index]
+            raise
 
     def _leave(self, number: int, at: int, end: End, mask: Array, send: Send) -> None:
         """Sends lanes on from the end of the basic block `at`."""

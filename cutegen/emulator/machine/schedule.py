@@ -63,10 +63,10 @@ class Schedule:
         self._later: list[dict[int, Mask]] = []  # parts that have not started, the next one last
         self._steps, self._all_lanes = Steps(lanes.shape), prod(lanes.shape)
         self._shares: dict[int, tuple[Array, float]] = {}
-        self._either_way = EitherWay(program, lanes, limit)
         self._rounds = Rounds(program, lanes) if lanes.access.memory.alike_elsewhere else None
         # Loops are cut short by what registers hold that a segment does not write
         self._native = native_steps(program) if self._rounds is None and lanes.origins is None else None
+        self._either_way = EitherWay(program, lanes, limit, self._native)
         self._joined = joined
         self._apart = ThreadsApart(program, lanes.shape)
         self._gone = np.zeros(lanes.shape, np.bool_)  # lanes that had exited when their block last passed a barrier
