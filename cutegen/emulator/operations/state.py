@@ -78,6 +78,7 @@ class Lanes:
         self._left: dict[tuple[int, int], tuple[Array, Array, Poison]] = {}
         self._clean: dict[tuple[int, int], tuple[Array, Array, bool]] = {}
         self._whole: dict[int, tuple[Array, bool]] = {}
+        self._joined: dict[tuple[int, int, int], tuple[Array, Poison, Array, Poison]] = {}
 
     @property
     def team(self) -> Team:
@@ -139,9 +140,7 @@ class Lanes:
                 return
             merged = self.poison_left(before, mask, self.widths[slot])
         else:
-            zero = np.zeros((), STORAGE[self.widths[slot]])
-            joined = np.where(mask, poison, zero if before is None else before)
-            merged = joined if joined.any() else None
+            merged = self._poison_joined(poison, before, mask, self.widths[slot])
         if merged is None:
             self.poison.pop(slot, None)
         else:
@@ -218,6 +217,16 @@ class Lanes:
                 self._left.clear()
             self._left[key] = before, mask, merged if merged.any() else None
         return self._left[key][2]
+
+    def _poison_joined(self, poison: Array, before: Poison, mask: Array, width: int) -> Poison:
+        """Poison in the lanes of the mask, and what was there before in the others."""
+        key = id(poison), id(before), id(mask)
+        if key not in self._joined:
+            joined = np.where(mask, poison, np.zeros((), STORAGE[width]) if before is None else before)
+            if len(self._joined) >= _MERGED:
+                self._joined.clear()
+            self._joined[key] = poison, before, mask, joined if joined.any() else None
+        return self._joined[key][3]
 
     def active(self, mask: Mask) -> Mask:
         """The lanes of the mask that have not exited; None only if those are all lanes of the batch."""

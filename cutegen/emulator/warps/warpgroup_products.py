@@ -26,7 +26,7 @@ from cutegen.emulator.arithmetic.arrays import Array
 from cutegen.emulator.arithmetic.f8_formats import F8_FORMATS
 from cutegen.emulator.arithmetic.formats import NAN32
 from cutegen.emulator.checks.faults import Stop
-from cutegen.emulator.checks.poison import poisoned_lanes
+from cutegen.emulator.checks.poison import poison_whole, poisoned_lanes
 from cutegen.emulator.checks.shared_history import SharedHistory
 from cutegen.emulator.instructions.reader import InstructionReader
 from cutegen.emulator.lanes import WARP, Mask
@@ -136,9 +136,14 @@ def _end(lanes: Lanes, landed: Iterable[tuple[tuple[int, ...], Array]], instruct
                 raise Stop("wgmma", text, instruction, _lane(lanes, warp))
         rows, mask = products.rows(slots), _threads(lanes, warps)
         held = products.held[rows, np.arange(products.count)]
+        made: dict[bytes, Array | None] = {}  # what is lost is so in many rows alike
         for row, slot, bits in zip(rows[:, 0].tolist(), slots, held, strict=True):
-            lost = None if products.unknown is None else products.unknown[row]
-            lost = by_thread(lanes, lost) if lost is not None and lost[warps].any() else None
+            lost = None
+            if products.unknown is not None:
+                unknown = products.unknown[row]
+                if (key := unknown.tobytes()) not in made:
+                    made[key] = poison_whole(by_thread(lanes, unknown), 32) if unknown[warps].any() else None
+                lost = made[key]
             lanes.put(slot, by_thread(lanes, bits), mask, lost)
         products.seen[rows, warps] = held[:, warps]
 
@@ -314,18 +319,16 @@ def _accumulate(
     products = lanes.team.products
     rows, mask = products.rows(form.slots), _threads(lanes, warps)
     read, lost = keeps & resting, products.unknown
-    for row, slot, some in zip(rows[:, 0].tolist(), form.slots, read, strict=True) if read.any() else ():
-        if slot in lanes.poison:
-            poisoned = by_warp(lanes, poisoned_lanes(lanes.poison[slot]))[warps]
-            bad = some & (poisoned if lost is None else poisoned & ~lost[row, warps]).any(axis=1)
-            if bad.any():
-                text = "wgmma adds to an accumulator that was never written"
-                raise Stop("never-written", text, form.instruction, _lane(lanes, int(warps[int(bad.argmax())])))
+    poisoned = _poisoned(lanes, form.slots, warps) if lost is not None or read.any() else None
+    if poisoned is not None:
+        bad = read & (poisoned if lost is None else poisoned & ~lost[rows, warps]).any(axis=2)
+        if bad.any():
+            text = "wgmma adds to an accumulator that was never written"
+            warp = int(warps[int(bad.argmax()) % len(warps)])
+            raise Stop("never-written", text, form.instruction, _lane(lanes, warp))
     if unknown is not None or lost is not None:
         new = None if unknown is None else _by_lane(form, unknown)
-        kept = (
-            keeps[:, None] & (~resting[:, :, None] | _poisoned(lanes, form.slots, warps)) if lost is not None else None
-        )
+        kept = None if poisoned is None or lost is None else keeps[:, None] & (~resting[:, :, None] | poisoned)
         products.lose(form.slots, warps, new, kept)
     sign, found = form.signs[0] * form.signs[1], products.core
     if found is None or form.kinds[0] in F8_FORMATS:
