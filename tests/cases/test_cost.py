@@ -23,7 +23,8 @@ from cutegen.codegen import generate
 from cutegen.codegen.cplusplus import header_text
 from cutegen.compiling.loading import load
 from cutegen.contract import chooses, compiled_arguments, copies
-from cutegen.families.gemm.wgmma.cost import cost_of
+from cutegen.families.gemm.wgmma.compared import EXCHANGED, SHARING
+from cutegen.families.gemm.wgmma.cost import PACE, cost_of
 from cutegen.language.cases import Case, Cases, Conditions, SizeIs
 from cutegen.language.writer import write_spec
 from cutegen.verification.cases import derive_cases
@@ -343,6 +344,12 @@ def test_two_products_load_each_operand_once() -> None:
     (one,), (two,) = ([cost_of(plan) for plan in (cases.cases[1],)] for cases in (planned(TEXT)[0], planned(TWO)[0]))
     assert two.load_rows == one.load_rows  # of 128 rows
     assert two.load_columns == one.load_columns  # of 256 columns, and of 128 of either product
+
+
+def test_every_tile_that_is_compared_was_measured() -> None:
+    """Other tiles are as fast as others of their kind; of these the estimate knows how fast they are."""
+    paces = {tile for kind in PACE.values() for tile in kind}
+    assert {(tile.rows, tile.columns) for tile in (*EXCHANGED, *SHARING)} <= paces
 
 
 def test_loads_of_few_rows_are_of_those_that_are_there() -> None:
