@@ -24,10 +24,11 @@ demo: $(STAMP)
 	@echo "  $(BIN)/python generated/sgemm_mmajor.py --M 256 --N 128 --K 64 --bench"
 
 # mypy keeps one processor busy for most of a minute. Meanwhile the other one runs the checks that need no kernel, and
-# starts to verify.
+# starts to verify. Three processes test on two processors: a quarter of the time a test waits, for what it has started
+# or for a time to pass.
 test: $(STAMP)
 	$(MAKE) -j 2 types style links current verified
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(BIN)/python -m pytest -n 3 --dist loadfile
 
 style: $(STAMP)
 	$(BIN)/ruff check .
@@ -45,7 +46,7 @@ verified: $(STAMP)
 # What `make test` leaves out of long lists, of which it takes a part.
 sweep: $(STAMP)
 	$(BIN)/cutegen verify $(LISTS) --on cpu
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m sweep
+	$(BIN)/python -m pytest -n 3 --dist loadfile -m sweep
 
 # Fails on a link or an anchor that leads nowhere, and on a page that nothing leads to. With --quiet it would not.
 docs: $(STAMP)
