@@ -13,7 +13,7 @@ import numpy as np
 
 from cutegen.emulator.arithmetic.arrays import Array
 from cutegen.emulator.instructions.pure_op import PureOp
-from cutegen.emulator.ptx.model import Guard, Instruction
+from cutegen.emulator.ptx.model import Guard, Immediate, Instruction
 from cutegen.emulator.ptx.types import STORAGE
 
 Poison = Array | None
@@ -22,6 +22,7 @@ Poison = Array | None
 Rule = Callable[[Sequence[Poison], Sequence[Array]], list[Poison]]
 """A function from the poison of each source and the values of the sources to the poison of each destination."""
 _WHOLE = ("u8", "u16", "u32", "u64", "s8", "s16", "s32", "s64", "b8", "b16", "b32", "b64")
+_FLOATS = ("f16", "bf16", "f32", "f64")
 _INTEGERS = tuple(word for word in _WHOLE if word[0] != "b")
 _MOVES: dict[str, tuple[int, ...]] = {
     "shl": (0,),
@@ -94,6 +95,19 @@ def keeps_whole(instruction: Instruction, op: PureOp) -> bool:
     if opcode == "mov" or (opcode == "cvt" and set(modifiers) <= set(_WHOLE)):
         return len(op.sources) == 1 and op.destinations[0].width == op.widths[0]
     return not joins_halves(instruction, op)
+
+
+def makes_whole(instruction: Instruction, op: PureOp) -> bool:
+    """Whether an instruction that `keeps_whole` poison makes it of any bit of a source, as those on floats do."""
+    return instruction.opcode == "setp" or instruction.opcode != "mov" and instruction.modifiers[-1] in _FLOATS
+
+
+def keeps_some(instruction: Instruction, op: PureOp) -> bool:
+    """Whether an instruction leaves some bit of its first source poison where all are: a shift by a constant."""
+    if instruction.opcode not in ("shl", "shr"):
+        return False
+    by = op.sources[-1]
+    return isinstance(by, Immediate) and by.bits < op.widths[0]
 
 
 def joins_halves(instruction: Instruction, op: PureOp) -> bool:

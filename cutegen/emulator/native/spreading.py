@@ -9,7 +9,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from cutegen.emulator.arithmetic.arrays import Array
-from cutegen.emulator.checks.poison import joins_halves, keeps_whole, poison_whole, poisoned_lanes
+from cutegen.emulator.checks.poison import (
+    joins_halves,
+    keeps_some,
+    keeps_whole,
+    makes_whole,
+    poison_whole,
+    poisoned_lanes,
+)
 from cutegen.emulator.instructions.pure_op import PureOp
 from cutegen.emulator.lanes import Mask
 from cutegen.emulator.native.graphs import Lowered
@@ -22,17 +29,23 @@ Slots = frozenset[int]
 class Spread:
     """The registers before a segment of which the lower and the upper half of a result are made.
 
-    Where it is `whole`, poison of whole registers among them makes all of the result poison, or of the one half; else
-    nothing is said of what becomes of it.
+    Where it is `whole`, poison of whole registers among them makes all of the result poison, or of the one half. Where
+    it is not, this makes `some` bit of it poison, or nothing is said of what becomes of it.
     """
 
     lower: Slots
     upper: Slots
     whole: bool = True
+    some: bool = True
 
     @property
     def slots(self) -> Slots:
         return self.lower | self.upper
+
+    @property
+    def halves(self) -> bool:
+        """Whether the halves are made of different registers."""
+        return self.lower != self.upper
 
 
 def spreads(instructions: Iterable[tuple[Lowered, PureOp]]) -> dict[int, Spread]:
@@ -60,23 +73,26 @@ def _made(one: Lowered, op: PureOp, sources: Sequence[Spread]) -> Spread:
     slots = frozenset[int]().union(*(source.slots for source in sources))
     if one.instruction.opcode == "selp":
         return _chosen(sources[2], sources[0].slots | sources[1].slots)
-    if all(source.whole and source.lower == source.upper for source in sources):
-        if joins_halves(one.instruction, op):
-            return Spread(sources[1].slots, sources[0].slots)
-        return Spread(slots, slots, keeps_whole(one.instruction, op))
-    return _unknown(slots)
+    if not all(source.some and not source.halves for source in sources):
+        return _unknown(slots)
+    if joins_halves(one.instruction, op):
+        return Spread(sources[1].slots, sources[0].slots)
+    whole = all(source.whole for source in sources)
+    if keeps_whole(one.instruction, op) and (whole or makes_whole(one.instruction, op)):
+        return Spread(slots, slots)
+    return Spread(slots, slots, whole=False, some=whole and keeps_some(one.instruction, op))
 
 
 def _chosen(by: Spread, either: Slots) -> Spread:
     """What is known of what a predicate chooses, of values that are made of some registers: all is poison where the
     predicate is, which is wherever one of those is if it is made of all of them, too.
     """
-    known = by.whole and by.lower == by.upper and either <= by.slots
+    known = by.whole and not by.halves and either <= by.slots
     return Spread(by.slots, by.slots) if known else _unknown(by.slots | either)
 
 
 def _unknown(slots: Slots) -> Spread:
-    return Spread(slots, slots, whole=False)
+    return Spread(slots, slots, whole=False, some=False)
 
 
 def poisoned_results(

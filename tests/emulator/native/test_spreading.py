@@ -35,6 +35,16 @@ xor.b32 %r12, %r10, %r0;
 st.shared.b32 [%r6], %r12;
 st.global.b32 [%rd12], %r0;
 """
+SHIFTED = """
+setp.lt.u32 %p1, %r0, 12;
+@%p1 mov.b32 %r10, %r0;
+bar.sync 0;
+shl.b32 %r11, %r10, 3;
+OPERATION %r12, %r11, %r0;
+bar.sync 0;
+st.shared.b32 [%r6], %r12;
+st.global.b32 [%rd12], %r0;
+"""
 
 
 def body(chance: Random, halves: bool) -> str:
@@ -93,7 +103,9 @@ def test_results_are_poisoned_as_by_one_instruction_after_the_other(
 
     monkeypatch.setattr(Segment, "__call__", both)
     monkeypatch.setattr(Segment, "_run_each", noted)
-    for text in (HALF, *(body(Random(seed), halves) for seed in range(SEEDS))):
+    shifted = (SHIFTED.replace("OPERATION", name) for name in ("xor.b32", "add.s32", "mul.f32", "add.f32"))
+    beyond = SHIFTED.replace(", 3;", ", 40;").replace("OPERATION", "add.f32")  # nothing is left
+    for text in (HALF, beyond, *shifted, *(body(Random(seed), halves) for seed in range(SEEDS))):
         assert go(indexed(text, shared=2048), tensors((numbers(), "in"), (numbers(), "out"))).ok, text
     assert at_once > 3
 
