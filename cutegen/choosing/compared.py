@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from cutegen.choosing.choice import Choice, having, tried
 from cutegen.choosing.sources import spread, spread_paths
+from cutegen.choosing.taken import taken_for_some_sizes
 from cutegen.family import family_of
 from cutegen.language.cases import MAX_CASES, Case, Cases
 from cutegen.language.kinds import Path
@@ -25,7 +26,7 @@ def compared_cases(spec: KernelSpec[Cases], ones: Sequence[KernelSpec], report: 
         return spec
     (number,) = numbers
     found = schedules_of(ones[number])
-    if len(found) < 2:
+    if not found:
         return spec
     if len(found) + len(ones) - 1 > MAX_CASES:
         message = (
@@ -65,16 +66,20 @@ def _by_cost(spec: KernelSpec, choice: Choice, others: int) -> Choice:
         return choice
     steps = {mode: choice.conditions.divisor(mode) for mode in choice.conditions.sizes}
     one = having(replace(spec, divisible={**spec.divisible, **steps}), choice.schedule, choice.targets)
-    if not 2 <= len(schedules_of(one)) <= MAX_CASES - others:
+    found = schedules_of(one)
+    if len(found) == 1:
+        return replace(choice, schedule=found[0], why=f"{choice.why}; with the least estimate for these sizes")
+    if not found or len(found) > MAX_CASES - others:
         return choice
     return replace(choice, conditions=replace(choice.conditions, by_cost=True))
 
 
 def schedules_of(one: KernelSpec) -> list[Schedule]:
-    """The schedules that are compared for a spec, which its types and statements allow."""
-    return [
-        schedule for schedule in family_of(one).compared(one) if tried(having(one, schedule, one.targets))[1] is None
-    ]
+    """The schedules that are compared for a spec: those that its types and statements allow, and calls take."""
+    schedules = list(family_of(one).compared(one))
+    each = [tried(having(one, schedule, one.targets)) for schedule in schedules]
+    allowed = [(schedule, spec) for schedule, (spec, error) in zip(schedules, each, strict=True) if error is None]
+    return taken_for_some_sizes([spec for _, spec in allowed], [schedule for schedule, _ in allowed])
 
 
 def _says_nothing(schedule: Schedule) -> bool:

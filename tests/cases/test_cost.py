@@ -56,6 +56,7 @@ schedule:
   - {for: {cost: least}, tiler: {M: 128, N: 256, K: 64}, mma: {atom: wgmma}}
   - {for: {cost: least}, tiler: {M: 128, N: 192, K: 64}, mma: {atom: wgmma}, warps: {roles: pingpong}}
 """
+LEFT_OUT = TEXT[: TEXT.index("schedule:")]
 TWO = """\
 cutegen: 1
 kernel: products
@@ -352,6 +353,27 @@ def test_every_tile_that_is_compared_was_measured() -> None:
     assert {(tile.rows, tile.columns) for tile in (*EXCHANGED, *SHARING)} <= paces
 
 
+@pytest.mark.parametrize("targets", ["[sm_90a]", "[sm_80, sm_90a]"])
+def test_where_all_sizes_are_fixed_the_kernel_with_the_least_estimate_is_the_only_one(targets: str) -> None:
+    whole, _ = planned(f"{LEFT_OUT}divisible: {{N: 8}}\ntargets: [sm_90a]\n")
+    for sizes in ({"M": 8, "N": 5120, "K": 16384}, {"M": 300, "N": 4096, "K": 4096}, {"M": 4096, "N": 8192, "K": 2048}):
+        (module,) = generate(f"{LEFT_OUT}static: {sizes}\ntargets: {targets}\n".replace("'", ""), "x.yaml").modules
+        found = [plan.tile for plan in module.plan.kernels if plan.spec.targets == ("sm_90a",)]
+        assert found == [whole.taken(sizes).tile] and "_cheapest" not in module.text
+
+
+def test_where_one_size_is_free_kernels_that_no_call_takes_are_left_out() -> None:
+    whole, _ = planned(f"{LEFT_OUT}divisible: {{N: 8}}\ntargets: [sm_90a]\n")
+    fixed = {"N": 4096, "K": 4096}
+    some, _ = planned(f"{LEFT_OUT}static: {fixed}\ntargets: [sm_90a]\n".replace("'", ""))
+    assert 1 < len(some.cases) < len(whole.cases)
+    tiles = [(plan.tile, plan.smem_bytes) for plan in some.cases]
+    for m in (*range(1, 2000), 2500, 3000, 4096, 9000, 20000, 50000):
+        plan = whole.taken({"M": m, **fixed})
+        assert (plan.tile, plan.smem_bytes) in tiles
+        assert some.taken({"M": m, **fixed}).tile == plan.tile
+
+
 def test_loads_of_few_rows_are_of_those_that_are_there() -> None:
     cost = Cost("M", "N", "K", None, 128, 64, 64, 132, start=0, tile=0, step=0, load_rows=8, load_columns=4)
     few, more, whole = (cost.parts({"M": m, "N": 64, "K": 64}, 0.0, 1.0).loads for m in (2, 17, 128))
@@ -362,9 +384,6 @@ def test_cases_with_one_schedule_share_their_functions_without_a_parameter() -> 
     case = "  - {for: {cost: least}, tiler: {M: 64}, mma: {atom: wgmma, rows: N}}\n"
     _, printed = planned(TEXT[: TEXT.index("schedule:")] + "schedule:\n" + 2 * case)
     assert "@dataclass" not in printed and printed.count("@cute.kernel") == 1
-
-
-LEFT_OUT = TEXT[: TEXT.index("schedule:")]
 
 
 @pytest.mark.parametrize(
