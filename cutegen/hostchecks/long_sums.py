@@ -15,7 +15,8 @@ from cutegen.verification.lacking import NoMemory
 _TRIED = (TILES, (1 << 12) + 3)  # tiles: the second where rounds of a loop are less alike
 _ALL = (1 << 8) + 3  # tiles where all rounds run
 _MORE = (1 << 12) + 3  # the same, on a GPU
-_DEAR = 1.0  # seconds
+_DEAR = 1.0  # seconds of one tile, from which on there is no check
+_MOST = 12.0  # seconds of all tiles, from which on they are fewer
 _ACCESS = 16  # elements, at most
 
 
@@ -23,7 +24,7 @@ def checks(host: Host) -> Iterator[Check]:
     """A check for each mode that is summed: as many of its tiles as can be.
 
     Nothing that counts them in fewer bits is right then, nor what finds a tile by way of a float. Where the rounds of
-    the loop over them are not alike, there are fewer tiles, which run in full.
+    the loop over them are not alike, there are fewer tiles, which run in full: `_ALL`, so that eight bits are too few.
     """
     spec = host.spec
     if any(spec.sizes_of(mode)[1] == 0 for mode in spec.modes):
@@ -49,7 +50,7 @@ def _wrong_with_many(host: Host, mode: str) -> str:
                 continue
             return problem and f"with {call.sizes[mode]} of {mode}, zeros but for {_ranges(call)}: {problem}"
     tiles = _ALL
-    while tiles > 1 and _all(host, mode, tiles).seconds(host) > _DEAR:
+    while tiles > 1 and _all(host, mode, tiles).seconds(host) > _MOST:
         tiles //= 2
     return wrong(host, _all(host, mode, tiles))
 

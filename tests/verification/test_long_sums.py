@@ -62,20 +62,29 @@ def module_of(text: str) -> Module:
     return generate(text, "specs/x.yaml").modules[0]
 
 
-def checked(module: Module, text: str, folder: Path) -> tuple[str, list[str]]:
-    """What the check says of a module with this text, and the names of the cases that it fails."""
+def hosted(module: Module, text: str, folder: Path) -> Host:
+    """A module with this text, ready to be called on the emulator."""
     path = folder / f"{module.spec.kernel}.py"
     path.write_text(text, encoding="utf-8")
     loaded, executor, spec = load_module(path), EmulatorExecutor(lines=False), module.spec
     case = Case("wrong calls", "", small(spec), "padded", "integers")
-    host = Host(
-        module.plan, loaded, executor, case, make_tensors(spec, case, executor.device), scalar_values(spec, case)
-    )
+    tensors, scalars = make_tensors(spec, case, executor.device), scalar_values(spec, case)
+    return Host(module.plan, loaded, executor, case, tensors, scalars)
+
+
+def told(host: Host) -> str:
+    """What the check says."""
     ((what, said),) = ((check.what, check.run()) for check in long_sums.checks(host))
     assert what == "accepts as many tiles of K as can be run"
-    failed = [
-        c.name for c in derive_cases(module.plan) if verify_case(module.plan, c, loaded, executor).status == "failed"
-    ]
+    return said
+
+
+def checked(module: Module, text: str, folder: Path) -> tuple[str, list[str]]:
+    """What the check says of a module with this text, and the names of the cases that it fails."""
+    host = hosted(module, text, folder)
+    plan, loaded, executor = module.plan, host.module, host.executor
+    said = told(host)
+    failed = [c.name for c in derive_cases(plan) if verify_case(plan, c, loaded, executor).status == "failed"]
     return said, failed
 
 
@@ -130,3 +139,27 @@ def test_through_a_workspace_all_of_fewer_tiles_is_there(sizes: list[int], tmp_p
     module = module_of(SPACED)
     said, _ = checked(module, module.text, tmp_path)
     assert (said, sizes) == ("", [(2**8 + 2) * 4 + 2])
+
+
+TURNS = """
+cutegen: 1
+kernel: turns
+op: gemm
+tensors:
+  A: {shape: [M, K], dtype: bf16, align: 16}
+  B: {shape: [N, K], dtype: bf16, align: 16}
+  C: {shape: [M, N], dtype: bf16, align: 16, role: out}
+compute: C = A @ B.T
+schedule: {tiler: {M: 64, N: 128, K: 64}, mma: {atom: wgmma}, warps: {roles: pingpong}}
+divisible: {N: 8}
+"""
+
+
+@pytest.mark.parametrize("bits", [8, 31])
+def test_tiles_of_rounds_that_are_not_alike_are_more_than_eight_bits_count(
+    bits: int, sizes: list[int], tmp_path: Path
+) -> None:
+    module = module_of(TURNS)
+    said = told(hosted(module, changed(module, r", k_tile\]", f", k_tile & {2**bits - 1}]"), tmp_path))
+    assert ("it gives a wrong result" in said) == (bits == 8)
+    assert sizes[-1] > 2**8 * 64
