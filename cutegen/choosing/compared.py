@@ -36,6 +36,8 @@ def compared_cases(spec: KernelSpec[Cases], ones: Sequence[KernelSpec], report: 
         report.say("CG301", message, "schedule", number, "for", "cost", help=help)
         return spec
     cases, conditions = list(spec.schedule.cases), spec.schedule.cases[number].conditions
+    if len(found) == 1:
+        conditions = replace(conditions, by_cost=False)
     cases[number : number + 1] = [Case(conditions, schedule) for schedule in found]
     written = list(range(len(ones)))
     written[number : number + 1] = [number] * len(found)
@@ -47,22 +49,28 @@ def compared_cases(spec: KernelSpec[Cases], ones: Sequence[KernelSpec], report: 
 
 
 def with_one_compared(spec: KernelSpec, choices: Sequence[Choice]) -> list[Choice]:
-    """The choices, of which the first that can is a case by its cost, which stands for all schedules compared."""
-    found = list(choices)
+    """The choices, of which the first that can is a case by its cost, which stands for all schedules compared.
+
+    That case is for calls of all alignments, so that a choice behind it for the same targets is left only where it has
+    conditions on sizes. Where all calls take one schedule, choices have that instead.
+    """
+    found: list[Choice] = []
     for place, choice in enumerate(choices):
         compared = _by_cost(spec, choice, len(choices) - 1)
-        if compared != choice:
-            found[place] = compared
-            break
+        found.append(compared)
+        if compared.conditions.by_cost:
+            every = not compared.conditions.sizes
+            return found + [one for one in choices[place + 1 :] if not every or one.targets != choice.targets]
     return found
 
 
 def _by_cost(spec: KernelSpec, choice: Choice, others: int) -> Choice:
     """The choice as a case that stands for all schedules which are compared, where a spec says nothing of its schedule,
-    its family compares several, and with so many other cases there is room for these; else as it is.
+    its family compares several, and with so many other cases there is room for these; else as it is. Where they are but
+    one, the choice has that.
     """
     nothing = not any(path[:1] == ("schedule",) for path in spec.source.values) and _says_nothing(choice.schedule)
-    if spec.tune or not nothing or choice.conditions.align > 1:
+    if spec.tune or not nothing:
         return choice
     steps = {mode: choice.conditions.divisor(mode) for mode in choice.conditions.sizes}
     one = having(replace(spec, divisible={**spec.divisible, **steps}), choice.schedule, choice.targets)
@@ -71,7 +79,7 @@ def _by_cost(spec: KernelSpec, choice: Choice, others: int) -> Choice:
         return replace(choice, schedule=found[0], why=f"{choice.why}; with the least estimate for these sizes")
     if not found or len(found) > MAX_CASES - others:
         return choice
-    return replace(choice, conditions=replace(choice.conditions, by_cost=True))
+    return replace(choice, conditions=replace(choice.conditions, align=1, by_cost=True))
 
 
 def schedules_of(one: KernelSpec) -> list[Schedule]:

@@ -41,6 +41,7 @@ def resolve(spec: Spec, report: Report) -> KernelSpec:
     report.source = source
     what = "each target has its fastest atom, and a call the kernel that its sizes and addresses fit"
     compared = any(choice.conditions.by_cost for choice in choices)
+    uncompared = any(not choice.conditions.by_cost for choice in choices)
     report.infer(
         f"{what}; of those that are compared, the one with the least estimate" if compared else what, "schedule"
     )
@@ -48,7 +49,8 @@ def resolve(spec: Spec, report: Report) -> KernelSpec:
         report.infer(choice.why, "schedule", number, *ATOM)
     for path in known.source.values.keys() - spec.source.values.keys():
         what = "any address" if path[0] == "tensors" else "any size"
-        report.infer(f"{what} is taken; a multiple that is promised leaves out the case for the rest", *path)
+        rest = "; a multiple that is promised leaves out the case for the rest" if uncompared else ""
+        report.infer(f"{what} is taken{rest}", *path)
     cases = Cases(tuple(Case(choice.conditions, choice.schedule) for choice in choices))
     chosen = replace(whole, schedule=cases, source=source)
     return family_of(chosen).resolve(chosen, report)

@@ -8,7 +8,8 @@ from cutegen.analysis.cost import BOX, estimates
 from cutegen.family import family_of
 from cutegen.language.model import KernelSpec, Schedule
 
-EACH = 4096  # up to this size each is asked for; of larger ones, some
+NEAR = 4096  # up to this size both sides of the ends of all boxes are asked for; of larger sizes, some
+MATRICES = 512  # up to this size of a batch each is asked for
 FARTHEST = 1 << 17
 STRIDE = 1.02  # from one of those to the next
 
@@ -17,8 +18,8 @@ def taken_for_some_sizes(resolved: Sequence[KernelSpec], schedules: Sequence[Sch
     """The schedules that have the least estimate for some sizes; all of them where two sizes or more are free, or one
     has no estimate. `resolved` are specs that have them, as their family completes them.
 
-    Where one size is free, estimates change at the ends of tiles and of boxes: sizes on both sides of each are asked
-    for, and from `EACH` on some, as there one more tile makes little difference.
+    Where one size is free, estimates change at the ends of tiles and of boxes, and with each matrix of a batch: sizes
+    on both sides of each are asked for, and of large ones some, as there one more tile makes little difference.
     """
     if not resolved:
         return []
@@ -32,20 +33,21 @@ def taken_for_some_sizes(resolved: Sequence[KernelSpec], schedules: Sequence[Sch
     if moved is None or len(costs) < len(schedules):
         return list(schedules)
     taken = set()
-    for sizes in _sizes(first, free):
+    for sizes in _sizes(first, free, costs[0].batch):
         times = estimates(costs, moved, sizes)
         taken.add(times.index(min(times)))
     return [schedule for number, schedule in enumerate(schedules) if number in taken]
 
 
-def _sizes(spec: KernelSpec, free: Sequence[str]) -> Iterator[Mapping[str, int]]:
-    """Sizes that stand for all that calls can have, of which at most one is free."""
+def _sizes(spec: KernelSpec, free: Sequence[str], batch: str | None) -> Iterator[Mapping[str, int]]:
+    """Sizes that stand for all that calls can have, of which at most one is free; `batch` is the mode of a batch."""
     if not free:
         yield spec.static
         return
     (mode,) = free
     step, (low, high) = spec.divisible.get(mode, 1), spec.sizes_of(mode)
-    wanted = [near for size in range(0, EACH + 1, BOX) for near in (size, size + 1)]
+    wanted = list(range(MATRICES)) if mode == batch else []
+    wanted += [near for size in range(len(wanted), NEAR + 1, BOX) for near in (size, size + 1)]
     while wanted[-1] < FARTHEST:
         wanted.append(int(wanted[-1] * STRIDE))
     for size in dict.fromkeys(-(-max(one, low, 1) // step) * step for one in wanted):

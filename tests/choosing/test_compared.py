@@ -1,0 +1,94 @@
+"""Schedules that are compared: for which calls a gemm has them, and which of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from cutegen.analysis.cost import estimates
+from cutegen.cases.plan import CasesPlan
+from cutegen.codegen import generate
+from cutegen.families.gemm.wgmma.plan import WarpspecializedPlan
+from cutegen.language.cases import SizeIs
+
+LINEAR = """\
+cutegen: 1
+kernel: linear
+op: gemm
+tensors:
+  A: {shape: [M, K], dtype: bf16}
+  B: {shape: [N, K], dtype: bf16}
+  bias: {shape: [N], dtype: f32}
+  C: {shape: [M, N], dtype: bf16, role: out}
+compute: C = A @ B.T + bias
+targets: [sm_90a]
+"""
+PRODUCTS = """\
+cutegen: 1
+kernel: products
+op: gemm
+tensors:
+  A: {shape: [L, M, K], dtype: bf16}
+  B: {shape: [L, N, K], dtype: bf16}
+  C: {shape: [L, M, N], dtype: bf16, role: out}
+compute: C = A @ B.T
+targets: [sm_90a]
+"""
+COMPARED = """\
+cutegen: 1
+kernel: product
+op: gemm
+tensors:
+  A: {shape: [M, K], dtype: bf16, align: 16}
+  B: {shape: [N, K], dtype: bf16, align: 16}
+  C: {shape: [M, N], dtype: bf16, align: 16, role: out}
+compute: C = A @ B.T
+schedule:
+"""
+
+
+def planned(text: str) -> CasesPlan:
+    (module,) = generate(text, "linear.yaml").modules
+    assert isinstance(module.plan, CasesPlan)
+    return module.plan
+
+
+@pytest.mark.parametrize("promise", ["static: {N: 4096}", "static: {N: 4096, K: 4096}", "divisible: {N: 8}"])
+def test_aligned_calls_get_the_compared_schedules_too(promise: str) -> None:
+    """A bias would be loaded in pairs where it is aligned: less is won by that than by the right tile."""
+    plan = planned(f"{LINEAR}{promise}\n")
+    assert len(plan.cases) > 8
+    assert all(one.by_cost and one.align == 1 for one in plan.conditions)
+
+
+def test_where_the_output_is_aligned_calls_of_other_sizes_have_one_case_more() -> None:
+    aligned = LINEAR.replace("role: out", "align: 16, role: out")
+    *compared, rest = planned(aligned).conditions
+    assert all(one.by_cost and one.sizes == {"N": (SizeIs("%", 8),)} and one.align == 1 for one in compared)
+    assert rest.always and len(compared) > 8
+
+
+def test_where_all_sizes_are_fixed_aligned_calls_have_the_best_tile_too() -> None:
+    plan = planned(f"{LINEAR}static: {{M: 64, N: 4096, K: 4096}}\n")
+    assert [(one.align, one.by_cost) for one in plan.conditions] == [(8, False), (1, False)]
+    tiles = [case.tile for case in plan.cases if isinstance(case, WarpspecializedPlan)]
+    assert len(tiles) == 2 and tiles[0] == tiles[1] != {"M": 128, "N": 256, "K": 64}
+
+
+def test_where_all_sizes_are_fixed_a_case_by_cost_is_one_kernel_that_nothing_chooses() -> None:
+    text = f"{COMPARED}  - {{for: {{cost: least}}, mma: {{atom: wgmma}}}}\nstatic: {{M: 64, N: 4096, K: 4096}}\n"
+    (module,) = generate(text, "product.yaml").modules
+    assert len(module.plan.kernels) == 1
+    assert "COSTS" not in module.text and "_cheapest" not in module.text
+
+
+@pytest.mark.parametrize(
+    "sizes", ["{M: 512, N: 512, K: 4096}", "{M: 16, N: 2048, K: 7168}", "{M: 64, N: 128, K: 4096}"]
+)
+def test_each_size_of_a_batch_has_the_schedule_that_is_the_best_of_all(sizes: str) -> None:
+    fixed = f"{PRODUCTS}static: {sizes}\n"
+    few, all_of_them = planned(fixed), planned(PRODUCTS)
+    assert few.moved is not None and len(few.cases) < len(all_of_them.cases)
+    for size in range(1, 300):
+        at = {**few.spec.static, "L": size}
+        least = (min(estimates(plan.costs, few.moved, at)) for plan in (few, all_of_them))
+        assert next(least) == next(least), size
