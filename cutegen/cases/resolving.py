@@ -122,10 +122,18 @@ def check_costs(spec: Spec, report: Report) -> None:
         elif one.align > 1:
             help = "write a case of its own for these alignments before all that their cost tells apart"
             report.say("CG301", "a case by its cost is for calls of all alignments", *where, help=help)
-        elif one.sizes != first.sizes:
+        elif {m: set(several) for m, several in one.sizes.items()} != {m: set(s) for m, s in first.sizes.items()}:
             message = f"a case is compared for other sizes than case {number_of_first + 1}"
             help = "write the same sizes in all cases by their cost, or a case of its own for these before them"
             report.say("CG301", message, *where, help=help)
+    numbers = [i for i, _ in compared]
+    for number, case in enumerate(spec.schedule.cases):
+        if not numbers or number in numbers or not numbers[0] < number < numbers[-1]:
+            continue
+        if any(case.conditions.takes_target(target) for target in compared[0][1].targets or spec.targets):
+            message = f"the case for {case.conditions} stands among those that their cost tells apart"
+            help = f"move it before case {numbers[0] + 1}, or behind case {numbers[-1] + 1}"
+            report.say("CG301", message, "schedule", number, help=help)
 
 
 def check_largest(spec: Spec, report: Report) -> None:

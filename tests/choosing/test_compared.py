@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+import cutegen
 from cutegen.analysis.cost import estimates
 from cutegen.cases.plan import CasesPlan
 from cutegen.codegen import generate
@@ -44,6 +45,10 @@ tensors:
 compute: C = A @ B.T
 schedule:
 """
+FIRST = "  - {for: {N: ['% 8 == 0', '<= 4096'], cost: least}, tiler: {M: 64, N: 128, K: 64}, mma: {atom: wgmma}}\n"
+SECOND = "  - {for: {N: ['<= 4096', '% 8 == 0'], cost: least}, tiler: {M: 128, N: 128, K: 64}, mma: {atom: wgmma}}\n"
+FEW = "  - {for: {M: '<= 4'}, tiler: {M: 16}, mma: {atom: wgmma, rows: N}, copies: {C: {atom: universal}}}\n"
+REST = "  - {mma: {atom: wgmma}, copies: {C: {atom: universal}}}\n"
 
 
 def planned(text: str) -> CasesPlan:
@@ -92,3 +97,20 @@ def test_each_size_of_a_batch_has_the_schedule_that_is_the_best_of_all(sizes: st
         at = {**few.spec.static, "L": size}
         least = (min(estimates(plan.costs, few.moved, at)) for plan in (few, all_of_them))
         assert next(least) == next(least), size
+
+
+def test_a_case_among_those_that_are_compared_is_refused() -> None:
+    """A call may be for both: what chooses by cost would compile one, and the launch take the other."""
+    found = cutegen.check(COMPARED + FIRST + FEW + SECOND + REST, "product.yaml")
+    (said,) = (d for d in found if d.severity == "error")
+    assert said.code == "CG301" and "M <= 4 stands among" in said.message
+    assert said.help == "move it before case 1, or behind case 3"
+    for cases in (FEW + FIRST + SECOND + REST, FIRST + SECOND + FEW + REST):
+        assert not [d for d in cutegen.check(COMPARED + cases, "product.yaml") if d.severity == "error"]
+
+
+def test_a_case_for_another_target_may_stand_among_those_that_are_compared() -> None:
+    other = "  - {for: {target: sm_80}, mma: {atom: mma_sync}}\n"
+    both = "".join(one.replace("for: {", "for: {target: sm_90a, ") for one in (FIRST, SECOND)).splitlines(True)
+    text = f"{COMPARED}{both[0]}{other}{both[1]}{REST}targets: [sm_80, sm_90a]\n"
+    assert not [d for d in cutegen.check(text, "product.yaml") if d.code == "CG301"]
