@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import lcm
 
@@ -33,6 +33,7 @@ def resolve(spec: Spec, report: Report) -> Spec:
     check_cases(spec, report)
     if report.failed:
         return spec
+    promised = spec.divisible
     for _ in range(ROUNDS):
         own = [of_case(spec, number) for number in range(len(spec.schedule.cases))]
         reports = [Report(one.source) for one in own]
@@ -46,7 +47,7 @@ def resolve(spec: Spec, report: Report) -> Spec:
         spec = more
     cases = [Case(case.conditions, one.schedule) for case, one in zip(spec.schedule.cases, found, strict=True)]
     resolved = replace(_anywhere(spec, report), schedule=Cases(tuple(cases)))
-    check_cases(resolved, report)
+    check_cases(resolved, report, promised)
     check_costs(resolved, report)
     if not report.failed:
         check_largest(resolved, report)
@@ -72,9 +73,14 @@ def _known_targets(spec: Spec) -> Spec:
     return replace(spec, schedule=Cases(tuple(cases)))
 
 
-def check_cases(spec: Spec, report: Report) -> None:
-    """Reports sizes and targets that no case is for, and cases that nothing is left for."""
+def check_cases(spec: Spec, report: Report, promised: Mapping[str, int] | None = None) -> None:
+    """Reports sizes and targets that no case is for, and cases that nothing is left for. Of the divisors of sizes those
+    are asked for by cases that `promised`, what the spec promises by itself, lacks.
+    """
     conditions = [case.conditions for case in spec.schedule.cases]
+    named = {mode for one in conditions for mode in one.sizes}
+    more = {m: n for m, n in spec.divisible.items() if promised is not None and promised.get(m, 1) % n}
+    asked = {mode: step for mode, step in more.items() if mode in named}
     met: set[int] = set()
     least = min(t.align or t.dtype.bytes for t in spec.tensors)
     met_alone: set[int] = set()
@@ -99,6 +105,11 @@ def check_cases(spec: Spec, report: Report) -> None:
             promises = f", as {' and '.join(known)} is promised" if known else ""
             why = f"no size of the kernel is so{promises}"
             help = "remove it, or change it"
+        elif asked:
+            needed = " and ".join(f"{mode} % {step} == 0" for mode, step in asked.items())
+            why = f"{why}, as some case asks for {needed} of all calls"
+            free = ", ".join(f"{mode}: 1" for mode in asked)
+            help = f"write `divisible: {{{free}}}`, with which accesses are narrower where they can be, or remove it"
         report.say("CG296", f"the case for {one} is never taken", *where, notes=(why,), help=help)
 
 

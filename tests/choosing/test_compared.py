@@ -114,3 +114,17 @@ def test_a_case_for_another_target_may_stand_among_those_that_are_compared() -> 
     both = "".join(one.replace("for: {", "for: {target: sm_90a, ") for one in (FIRST, SECOND)).splitlines(True)
     text = f"{COMPARED}{both[0]}{other}{both[1]}{REST}targets: [sm_80, sm_90a]\n"
     assert not [d for d in cutegen.check(text, "product.yaml") if d.code == "CG301"]
+
+
+def test_a_case_that_another_ones_accesses_leave_nothing_for_says_what_keeps_it() -> None:
+    """What one case needs of sizes is asked of all calls, so that none is left for the case of the others."""
+    other = "  - {mma: {atom: mma_sync}}\n"
+    mine = "".join(one.replace("for: {", "for: {target: sm_90a, ") for one in (FIRST, SECOND))
+    rest = REST.replace("{mma", "{for: {target: sm_90a}, mma")
+    text = f"{COMPARED}{mine}{rest}{other}targets: [sm_80, sm_90a]\n".replace(", '<= 4096'", "").replace(
+        "'<= 4096', ", ""
+    )
+    (said,) = (d for d in cutegen.check(text, "product.yaml") if d.severity == "error")
+    assert said.code == "CG296" and "as some case asks for N % 8 == 0 of all calls" in said.notes[0]
+    assert "`divisible: {N: 1}`" in (said.help or "")
+    assert not [d for d in cutegen.check(f"{text}divisible: {{N: 1}}\n", "product.yaml") if d.severity == "error"]
