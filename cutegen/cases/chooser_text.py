@@ -41,11 +41,13 @@ def chooser(plan: CasesPlan, parameter: str, contained: str) -> Chooser:
     """
     spec, moved, rows = plan.spec, plan.moved, [python_tuple(cost.numbers) for cost in plan.costs]
     assert moved is not None
+    of_some = tuple(target for target in spec.targets if plan.conditions[plan.by_cost[0]].takes_target(target))
     return Chooser(
         path="schedule",
         parameter=parameter,
         contained=contained,
         sizes=tuple(_place(spec, mode) for mode in _modes(plan.costs[0])),
+        targets=of_some if len(of_some) < len(spec.targets) else (),
         template="chooser.j2",
         header="chooser.h.j2",
         context={

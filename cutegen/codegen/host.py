@@ -74,6 +74,7 @@ def host_context(plan: Plan, parts: KernelParts, *, compiles: bool = True) -> di
         "called_again": _called(parts, "fitted[0].get_device()", ["*fitted", "*arguments[len(TENSORS) :]"], 4),
         "key": "key" if parts.chooser else "device",
         "chooser": parts.chooser,
+        "uncompared_target": _uncompared(parts.chooser.targets) if parts.chooser else "",
         "chooser_template": f"{family_of(spec).name}/{parts.chooser.template}" if parts.chooser else "",
         "compile_arguments": [
             "launch",
@@ -92,6 +93,12 @@ def host_context(plan: Plan, parts: KernelParts, *, compiles: bool = True) -> di
         **_results(plan),
         **_inputs(spec),
     }
+
+
+def _uncompared(targets: Sequence[str]) -> str:
+    """An expression of whether `target` has none of the kernels that only these targets have; empty without any."""
+    quoted = [f'"{target}"' for target in targets]
+    return f"target not in {python_tuple(quoted)}" if len(quoted) > 1 else f"target != {quoted[0]}" if quoted else ""
 
 
 def _called(parts: KernelParts, device: str, arguments: Sequence[str], indent: int) -> list[str]:

@@ -101,13 +101,15 @@ class Chooser:
 
     `template` is a file of the family's `templates` that has the function `_cheapest`, of some sizes; it prints
     `context`, and so does `header`, which has the same function in C++. `sizes` are where the host finds those: the
-    name of an argument, and the number of a mode in its shape.
+    name of an argument, and the number of a mode in its shape. `targets` are those that have these kernels; empty where
+    all have.
     """
 
     path: str  # the key of the spec, dotted
     parameter: str  # of `launch`: the number of the kernel
     contained: str  # another one: the numbers of those that it is compiled with
     sizes: tuple[tuple[str, int], ...]
+    targets: tuple[str, ...]
     template: str
     header: str
     context: Mapping[str, Any]

@@ -5,13 +5,16 @@ from __future__ import annotations
 import ast
 import functools
 import random
+from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
 from cutegen.cases.calls import Call, of_group, taken
 from cutegen.cases.plan import CasesPlan
 from cutegen.codegen import generate
+from cutegen.compiling.loading import load
 
 HEAD = """\
 cutegen: 1
@@ -121,3 +124,23 @@ def test_each_call_launches_the_kernel_that_it_is_for_of_those_that_it_compiled(
                 assert not any(isinstance(one, Tensor) and one.promised for one in arguments)
         seen.add(wanted)
     assert len(seen) > len(plan.cases) - 3, seen
+
+
+def test_where_nothing_is_compared_one_function_is_compiled_for_all_calls(tmp_path: Path) -> None:
+    """A call comes with the number of a kernel that its GPU has not: all numbers are the same function there."""
+    (module,) = generate(TEXTS["nothing written"], "product.yaml").modules
+    (tmp_path / "product.py").write_text(module.text)
+    loaded, asked = load(tmp_path / "product.py", "product_of_targets"), []
+
+    def compile_for(target: str, kernels: tuple[int, ...]) -> Any:
+        asked.append((target, kernels))
+        return lambda *arguments: None
+
+    with mock.patch.object(loaded, "compile_for", compile_for):
+        for capability, several in (((8, 6), [("sm_80", (0,))]), ((9, 0), [("sm_90a", (i,)) for i in loaded.ALL])):
+            asked.clear()
+            functions = type(loaded._compiled)()
+            with mock.patch("torch.cuda.get_device_capability", lambda device, found=capability: found):
+                of_each = [functions[0, number] for number in (*reversed(loaded.ALL), *loaded.ALL)]
+            assert sorted(asked) == sorted(several)
+            assert len(set(map(id, of_each))) == len(several)
