@@ -87,7 +87,7 @@ def test_where_all_sizes_are_fixed_a_case_by_cost_is_one_kernel_that_nothing_cho
 
 
 @pytest.mark.parametrize(
-    "sizes", ["{M: 512, N: 512, K: 4096}", "{M: 16, N: 2048, K: 7168}", "{M: 64, N: 128, K: 4096}"]
+    "sizes", ["{M: 512, N: 512, K: 4096}", "{M: 256, N: 2048, K: 7168}", "{M: 1024, N: 256, K: 128}"]
 )
 def test_each_size_of_a_batch_has_the_schedule_that_is_the_best_of_all(sizes: str) -> None:
     fixed = f"{PRODUCTS}static: {sizes}\n"
@@ -128,3 +128,22 @@ def test_a_case_that_another_ones_accesses_leave_nothing_for_says_what_keeps_it(
     assert said.code == "CG296" and "as some case asks for N % 8 == 0 of all calls" in said.notes[0]
     assert "`divisible: {N: 1}`" in (said.help or "")
     assert not [d for d in cutegen.check(f"{text}divisible: {{N: 1}}\n", "product.yaml") if d.severity == "error"]
+
+
+@pytest.mark.parametrize(
+    "sizes", ["{N: 64}", "{M: 7, N: 72}", "{M: 64}", "{M: 40, K: 64}", "{N: 64, K: 64}", "{M: 128}"]
+)
+def test_no_tile_is_larger_than_a_fixed_size_needs(sizes: str) -> None:
+    """Of a fixed size that is smaller than a tile, pieces beyond it would be stored over the first one."""
+    (module,) = generate(
+        f"{COMPARED[: COMPARED.index('schedule')]}static: {sizes}\ntargets: [sm_90a]\n", "x.yaml"
+    ).modules
+    kernels = [plan for plan in module.plan.kernels if isinstance(plan, WarpspecializedPlan)]
+    assert kernels and len({(str(plan.spec.schedule.as_data())) for plan in kernels}) == len(kernels)
+    for plan in kernels:
+        for mode, unit in ((plan.m, 64), (plan.n, 8)):  # rows and columns of a product
+            size = plan.spec.static.get(mode, plan.tile[mode])
+            assert plan.tile[mode] <= -(-size // unit) * unit
+        clusters = dict(zip((plan.m, plan.n), plan.cluster_tile, strict=True))
+        shared = [mode for mode in clusters if clusters[mode] > plan.tile[mode]]
+        assert all(plan.spec.static.get(mode, clusters[mode]) > plan.tile[mode] for mode in shared)

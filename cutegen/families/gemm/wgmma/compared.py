@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from cutegen.analysis.cost import LINE
-from cutegen.families.gemm.wgmma.product import COLUMNS, product_of
+from cutegen.families.gemm.wgmma.product import COLUMNS, ROWS, product_of
 from cutegen.families.gemm.wgmma.schedule import Roles, Spec, Warps, WarpspecializedSchedule
 
 
@@ -40,14 +40,27 @@ SHARING = (*(Tile(64, 192, 1), Tile(128, 128, 2, roles="pingpong"), Tile(128, 19
 
 
 def compared(spec: Spec) -> Iterator[WarpspecializedSchedule]:
-    """The schedules, of a spec that leaves out all but its atom. Of several products each has a part of the columns."""
-    whole, product = spec.schedule, product_of(spec)
+    """The schedules, of a spec that leaves out all but its atom. Of several products each has a part of the columns.
+
+    Tiles have no more columns of a product than a fixed size has, and those are left out that have more rows, or of
+    which a cluster shares some that are not there: of a fixed size, what lies beyond it has no coordinates.
+    """
+    whole, product, fixed = spec.schedule, product_of(spec), spec.static
+    found: list[WarpspecializedSchedule] = []
     m, n = spec.output.shape[-2:]
     products, line = len(product.stacked), LINE // product.dtype.bytes
     for tile in (*EXCHANGED, *SHARING):
         along, across = (n, m) if tile in EXCHANGED else (m, n)  # of the product's rows, and of its columns
         tiler = {m: tile.rows, n: tile.columns, product.k: tile.lines * line}
         tiler[across] = max(COLUMNS, tiler[across] // products // COLUMNS * COLUMNS)
+        if across in fixed:
+            tiler[across] = min(tiler[across], max(1, -(-fixed[across] // COLUMNS)) * COLUMNS)
+        rows = fixed.get(along, tiler[along])
+        if tiler[along] > -(-rows // ROWS) * ROWS or tile in SHARING and m in fixed and fixed[m] <= tiler[m]:
+            continue
         warps = Warps(roles=tile.roles, consumers=tile.consumers)
         cluster = {m: 2} if tile in SHARING else {product.k: tile.parts}
-        yield replace(whole, mma=replace(whole.mma, rows=along), tiler=tiler, warps=warps, cluster=cluster)
+        one = replace(whole, mma=replace(whole.mma, rows=along), tiler=tiler, warps=warps, cluster=cluster)
+        if one not in found:
+            found.append(one)
+            yield one
