@@ -33,6 +33,7 @@ class EitherWay:
     def __init__(self, program: Program, lanes: Lanes, limit: int, native: NativeSteps | None) -> None:
         self.program, self.lanes, self.limit = program, lanes, limit
         self._native = native
+        self._plain: dict[int, bool] = {}
 
     def try_both(self, number: int, undecided: Array) -> int:
         """Tries both ways of the `undecided` lanes from the end of the basic block with that number.
@@ -43,7 +44,9 @@ class EitherWay:
         decided, lanes = regions_of(self.program).of(number), self.lanes
         if decided.repeats:
             raise self._difference(number, undecided, _LOOP)
-        held = [(slot, lanes.bits[slot], lanes.wide[slot], lanes.poison.get(slot)) for slot in decided.written]
+        # A read leaves its mark in a register that nothing has written, which is told apart where origins are
+        slots = decided.written if lanes.origins is None else range(len(lanes.bits))
+        held = [(slot, lanes.bits[slot], lanes.wide[slot], lanes.poison.get(slot)) for slot in slots]
         for way in successors(self.program.blocks, number):
             self._go(number, way, decided.join, undecided)
             for slot, lanes.bits[slot], lanes.wide[slot], poison in held:
@@ -74,7 +77,7 @@ class EitherWay:
             executed += len(block.instructions) + 1
             if executed > self.limit:
                 raise self._difference(number, mask, _LOOP)
-            if self._native is not None and None not in block.writes:
+            if self._native is not None and self._is_plain(at):
                 self._run(self._native.of(at, joined=False), mask)
                 self._leave(number, at, block.end, mask, send)
                 continue
@@ -88,6 +91,15 @@ class EitherWay:
                     stop.instruction = stop.instruction or instruction
                     raise
             self._leave(number, at, block.end, mask, send)
+
+    def _is_plain(self, at: int) -> bool:
+        """Whether the basic block `at` only writes registers and reads memory, none of it under a guard: the core
+        leaves out what nothing reads, and with it a guard that depends on what was never written.
+        """
+        if at not in self._plain:
+            block = self.program.blocks[at]
+            self._plain[at] = None not in block.writes and not any(one.guard for one in block.instructions)
+        return self._plain[at]
 
     def _run(self, block: Joined, mask: Array) -> None:
         """Runs a basic block that only writes registers and reads memory."""

@@ -65,6 +65,12 @@ BODIES = {
     "undecided store": START + "setp.lt.u32 %p1, %r7, 5;\n@%p1 bra ON;\nst.global.b32 [%rd6], %r9;\nON:\nret;",
     "undecided load out of bounds": START
     + "setp.lt.u32 %p1, %r7, 5;\n@%p1 bra ON;\nld.global.b32 %r4, [%rd5+4000];\nON:\nst.global.b32 [%rd6], %r9;",
+    # %r4 is read by nothing after it
+    "never written guard in an undecided arm": START
+    + "setp.lt.u32 %p1, %r7, 5;\n@%p1 bra ON;\n@%p2 not.b32 %r4, %r9;\nON:\nst.global.b32 [%rd6], %r9;",
+    # The arm reads %r6, and nothing has written it afterwards either
+    "never written, and read in an undecided arm": START
+    + "setp.lt.u32 %p1, %r7, 5;\n@%p1 bra ON;\nadd.u32 %r4, %r6, 1;\nON:\nst.global.b32 [%rd6], %r6;",
     "what the guard is, written in the arm": START
     + "setp.lt.u32 %p1, %r0, 5;\n@%p1 bra ON;\nsetp.lt.u32 %p1, %r0, 50;\nadd.u32 %r9, %r9, 1;\nON:\n"
     + "selp.b32 %r9, %r9, 3, %p1;\nst.global.b32 [%rd6], %r9;",
