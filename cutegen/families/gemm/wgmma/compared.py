@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from cutegen.analysis.cost import LINE
-from cutegen.families.gemm.wgmma.product import COLUMNS, ROWS, product_of
+from cutegen.families.gemm.wgmma.product import COLUMNS, GRANULE, ROWS, product_of
 from cutegen.families.gemm.wgmma.schedule import Roles, Spec, Warps, WarpspecializedSchedule
 
 
@@ -54,7 +54,8 @@ def compared(spec: Spec) -> Iterator[WarpspecializedSchedule]:
         tiler = {m: tile.rows, n: tile.columns, product.k: tile.lines * line}
         tiler[across] = max(COLUMNS, tiler[across] // products // COLUMNS * COLUMNS)
         if across in fixed:
-            tiler[across] = min(tiler[across], max(1, -(-fixed[across] // COLUMNS)) * COLUMNS)
+            unit = COLUMNS if fixed[across] <= COLUMNS else GRANULE  # more columns go through shared memory
+            tiler[across] = min(tiler[across], max(1, -(-fixed[across] // unit)) * unit)
         rows = fixed.get(along, tiler[along])
         if tiler[along] > -(-rows // ROWS) * ROWS or tile in SHARING and m in fixed and fixed[m] <= tiler[m]:
             continue
