@@ -44,18 +44,15 @@ class Part:
 
 @dataclass(frozen=True)
 class Choice:
-    """The kernels among which a call of some sizes chooses by their cost, each with its estimate in microseconds, and
-    what a call waits for by that of the one that is taken.
+    """The kernels among which a call of some sizes chooses by their cost, each with its estimate in microseconds, the
+    case that is `taken`, and what the call waits for by its estimate. Without estimates the sizes are those of a case
+    that is not compared with others.
     """
 
     sizes: Mapping[str, int]
     estimates: tuple[tuple[str, float], ...]
+    taken: str
     waits_for: str
-
-    @property
-    def taken(self) -> str:
-        """The case with the least estimate, the first of several with the same one."""
-        return min(self.estimates, key=lambda one: one[1])[0]
 
 
 @dataclass(frozen=True)
@@ -89,8 +86,11 @@ def prove(plan: Plan, sizes: Sequence[Mapping[str, int]] = ()) -> Proof:
 
 def _choices(plan: Plan, sizes: Sequence[Mapping[str, int]]) -> Iterator[Choice]:
     for given in sizes:
-        if (taken := plan.estimate(given)) is not None:
-            yield Choice(given, plan.estimates(given), taken.waits_for)
+        if plan.chosen_for(given) is None:
+            continue  # nothing is chosen by its cost
+        estimate = plan.estimate(given)
+        waits_for = "" if estimate is None else estimate.waits_for
+        yield Choice(given, plan.estimates(given), plan.taken(given).case, waits_for)
 
 
 def _part(plan: Plan) -> Part:

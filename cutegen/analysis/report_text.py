@@ -53,7 +53,10 @@ def as_lines(proof: Proof) -> list[str]:
             [case, f"{us:.1f} us", f"taken: {choice.waits_for}" * (case == choice.taken)]
             for case, us in choice.estimates
         ]
-        lines += ["", f"  estimates of what a call takes, {sizes}", *_table(cells)]
+        if choice.estimates:
+            lines += ["", f"  estimates of what a call takes, {sizes}", *_table(cells)]
+        else:
+            lines += ["", f"  what a call takes, {sizes}", f"    {choice.taken}, which is not compared with others"]
     return lines
 
 

@@ -17,6 +17,7 @@ import pytest
 import cutegen
 from cutegen.analysis.cost import Cost
 from cutegen.analysis.proof import prove
+from cutegen.analysis.report_text import as_lines
 from cutegen.cases.calls import Call, calls, of_group, taken
 from cutegen.cases.plan import CasesPlan
 from cutegen.codegen import generate
@@ -239,6 +240,15 @@ def test_the_proof_has_the_estimates_of_sizes_that_are_asked_for() -> None:
     assert choice.taken == plan.taken(sizes).case
     estimate = plan.estimate(sizes)
     assert estimate is not None and choice.waits_for == estimate.waits_for != ""
+
+
+def test_the_proof_names_the_kernel_of_sizes_for_which_none_are_compared() -> None:
+    plan, _ = planned(FOR_SOME + NARROW)
+    few, narrow = {"M": 4, "N": 64, "K": 64}, {"M": 64, "N": 63, "K": 64}
+    proof = prove(plan, [few, narrow])
+    assert [(one.taken, one.estimates) for one in proof.choices] == [(plan.cases[i].case, ()) for i in (0, 4)]
+    told = "\n".join(as_lines(proof))
+    assert f"{plan.cases[4].case}, which is not compared with others" in told
 
 
 NARROW = "  - {mma: {atom: wgmma}, copies: {C: {atom: universal}}}\n"
