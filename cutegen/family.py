@@ -251,7 +251,7 @@ class Family(ABC, Generic[S, P]):
         return None
 
     def factor_bits(self, spec: KernelSpec[S]) -> int | None:
-        """How many leading bits of a fraction a matrix product takes of its operands, without the others; None: all."""
+        """How many bits of a fraction, the leading one included, a matrix product takes of its operands; None: all."""
         return None
 
     def sum_orders(self, spec: KernelSpec[S]) -> tuple[SumOrder, ...]:

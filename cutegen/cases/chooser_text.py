@@ -36,11 +36,13 @@ class Sizes:
 
 
 def chooser(plan: CasesPlan, parameter: str, contained: str) -> Chooser:
-    """The choice among the cases that their cost tells apart; `parameter` is the number of one, of `launch`, and
+    """The choice among the cases compared by cost; `parameter` is the number of one, of `launch`, and
     `contained` are the numbers of those that it is compiled with.
     """
     spec, moved, rows = plan.spec, plan.moved, [python_tuple(cost.numbers) for cost in plan.costs]
     assert moved is not None
+    in_python = {mode: f"size_{mode}" if mode in _LOCALS else mode for mode in spec.modes}
+    in_header = {mode: f"size_{mode}" for mode in spec.modes}  # C++ has more keywords
     of_some = tuple(target for target in spec.targets if plan.conditions[plan.by_cost[0]].takes_target(target))
     return Chooser(
         path="schedule",
@@ -55,12 +57,8 @@ def chooser(plan: CasesPlan, parameter: str, contained: str) -> Chooser:
             "moved": moved,
             "box": BOX,
             "others": len(plan.costs) if plan.told_by_sizes else 0,
-            "of_python": _sizes(
-                plan, {mode: f"size_{mode}" if mode in _LOCALS else mode for mode in spec.modes}, " or ", " and "
-            ),
-            "of_header": _sizes(
-                plan, {mode: f"size_{mode}" for mode in spec.modes}, " || ", " && "
-            ),  # C++ has more keywords
+            "of_python": _sizes(plan, in_python, " or ", " and "),
+            "of_header": _sizes(plan, in_header, " || ", " && "),
         },
     )
 
@@ -71,6 +69,7 @@ def _modes(cost: Cost) -> list[str]:
 
 
 def _sizes(plan: CasesPlan, names: Mapping[str, str], either: str, both: str) -> Sizes:
+    """The names of sizes in a text; `either` and `both` join conditions in its language."""
     cost, moved = plan.costs[0], plan.moved
     assert moved is not None
     batch = names[cost.batch] if cost.batch else ""

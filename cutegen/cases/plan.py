@@ -17,7 +17,7 @@ class CasesPlan(Plan):
 
     conditions: tuple[Conditions, ...]  # of each case, in their order
     cases: tuple[Plan, ...]
-    costs: tuple[Cost, ...] = ()  # of those that their cost tells apart
+    costs: tuple[Cost, ...] = ()  # of the cases compared by cost
     moved: Moved | None = None  # what these move alike
 
     @property
@@ -58,7 +58,7 @@ class CasesPlan(Plan):
 
     @property
     def by_cost(self) -> list[int]:
-        """The numbers of the cases that their cost tells apart."""
+        """The numbers of the cases compared by cost."""
         return [number for number, one in enumerate(self.conditions) if one.by_cost]
 
     @property

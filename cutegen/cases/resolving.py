@@ -74,8 +74,8 @@ def _known_targets(spec: Spec) -> Spec:
 
 
 def check_cases(spec: Spec, report: Report, promised: Mapping[str, int] | None = None) -> None:
-    """Reports sizes and targets that no case is for, and cases that nothing is left for. Of the divisors of sizes those
-    are asked for by cases that `promised`, what the spec promises by itself, lacks.
+    """Reports sizes and targets that no case is for, and cases that nothing is left for. `promised` has the divisors of
+    sizes that the spec states itself; the other divisors are required by some case.
     """
     conditions = [case.conditions for case in spec.schedule.cases]
     named = {mode for one in conditions for mode in one.sizes}
@@ -131,8 +131,8 @@ def check_costs(spec: Spec, report: Report) -> None:
             help = f"write `target: {family.only_targets[0]}` beside the cost, and a case for the rest"
             report.say("CG301", message, *where, help=help)
         elif one.align > 1:
-            help = "write a case of its own for these alignments before all that their cost tells apart"
-            report.say("CG301", "a case by its cost is for calls of all alignments", *where, help=help)
+            help = "write a separate case for these alignments before all that are compared by cost"
+            report.say("CG301", "a case compared by cost must take calls of any alignment", *where, help=help)
         elif {m: set(several) for m, several in one.sizes.items()} != {m: set(s) for m, s in first.sizes.items()}:
             message = f"a case is compared for other sizes than case {number_of_first + 1}"
             help = "write the same sizes in all cases by their cost, or a case of its own for these before them"
@@ -140,9 +140,9 @@ def check_costs(spec: Spec, report: Report) -> None:
     numbers = [i for i, _ in compared]
     for number, case in enumerate(spec.schedule.cases):
         if not numbers or number in numbers or not numbers[0] < number < numbers[-1]:
-            continue
+            continue  # it stands before or behind all of them
         if any(case.conditions.takes_target(target) for target in compared[0][1].targets or spec.targets):
-            message = f"the case for {case.conditions} stands among those that their cost tells apart"
+            message = f"the case for {case.conditions} stands among those compared by cost"
             help = f"move it before case {numbers[0] + 1}, or behind case {numbers[-1] + 1}"
             report.say("CG301", message, "schedule", number, help=help)
 

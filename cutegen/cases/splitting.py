@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Mapping
 from dataclasses import replace
 from math import lcm
@@ -12,11 +11,12 @@ from cutegen.cases.calls import left_by
 from cutegen.language.cases import Cases
 from cutegen.language.kinds import MAX_INT, Path
 from cutegen.language.model import Bench, Expect, KernelSpec, Source, Verify
+from cutegen.planning.recent import Recent
 
 Spec = KernelSpec[Cases]
 
 
-_last: deque[tuple[Spec, dict[int, KernelSpec]]] = deque(maxlen=8)
+_CASES: Recent[Spec, dict[int, KernelSpec]] = Recent(8)
 
 
 def of_case(spec: Spec, number: int) -> KernelSpec:
@@ -26,10 +26,7 @@ def of_case(spec: Spec, number: int) -> KernelSpec:
     It is verified on those listed shapes that it is taken for; what it is measured at and expected of what is compiled
     are of the whole kernel.
     """
-    found = next((known for one, known in tuple(_last) if one is spec), None)
-    if found is None:
-        found = {}
-        _last.append((spec, found))
+    found = _CASES.of(spec, lambda _: {})
     if number not in found:
         found[number] = _of_case(spec, number)
     return found[number]

@@ -49,10 +49,10 @@ def compared_cases(spec: KernelSpec[Cases], ones: Sequence[KernelSpec], report: 
 
 
 def with_one_compared(spec: KernelSpec, choices: Sequence[Choice]) -> list[Choice]:
-    """The choices, of which the first that can is a case by its cost, which stands for all schedules compared.
+    """The choices, the first suitable one turned into a case by cost that stands for all schedules compared.
 
-    That case is for calls of all alignments, so that a choice behind it for the same targets is left only where it has
-    conditions on sizes. Where all calls take one schedule, choices have that instead.
+    That case takes calls of any alignment. Without conditions on sizes it takes every call, so that later choices for
+    its targets are dropped. A choice for which a single schedule is best gets that schedule instead.
     """
     found: list[Choice] = []
     for place, choice in enumerate(choices):

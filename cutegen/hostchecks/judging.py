@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import ModuleType
@@ -13,6 +12,7 @@ from cutegen.errors import CutegenError
 from cutegen.hostchecks.asked import family_of
 from cutegen.language.model import KernelSpec
 from cutegen.planning.plan import Plan
+from cutegen.planning.recent import Recent
 from cutegen.reference.bounds import evaluate
 from cutegen.verification.cases import Case
 from cutegen.verification.compare import compare
@@ -31,19 +31,19 @@ class NotRun(CutegenError):
     """Raised by a check that cannot be made here; the message says why."""
 
 
-_last: deque[tuple[Plan, tuple[Workspace, ...]]] = deque(maxlen=4)
+_WORKSPACES: Recent[Plan, tuple[Workspace, ...]] = Recent(4)
 
 
 def workspaces_of(plan: Plan) -> tuple[Workspace, ...]:
     """The memory that the compiled function of a plan takes besides its tensors, as the text of the host code has it.
-    Those of the last plans are kept: the text takes longer than all that is asked of it.
+    It is kept for the last plans, since generating the text takes long.
     """
-    found = next((known for one, known in _last if one is plan), None)
-    if found is None:
-        spaces = family_of(plan.spec).kernel_parts(plan).workspaces
-        found = spaces.each if spaces else ()
-        _last.append((plan, found))
-    return found
+    return _WORKSPACES.of(plan, _workspaces)
+
+
+def _workspaces(plan: Plan) -> tuple[Workspace, ...]:
+    spaces = family_of(plan.spec).kernel_parts(plan).workspaces
+    return spaces.each if spaces else ()
 
 
 @dataclass(frozen=True)

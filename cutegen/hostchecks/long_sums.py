@@ -23,8 +23,9 @@ _ACCESS = 16  # elements, at most
 def checks(host: Host) -> Iterator[Check]:
     """A check for each mode that is summed: as many of its tiles as can be.
 
-    Nothing that counts them in fewer bits is right then, nor what finds a tile by way of a float. Where the rounds of
-    the loop over them are not alike, there are fewer tiles, which run in full: `_ALL`, so that eight bits are too few.
+    A kernel that counts them in fewer bits, or finds a tile by way of a float, is wrong then. Where the rounds of the
+    loop over them are not alike, `_ALL` tiles run in full, more than eight bits count; the number is halved until they
+    take `_MOST` at most.
     """
     spec = host.spec
     if any(spec.sizes_of(mode)[1] == 0 for mode in spec.modes):

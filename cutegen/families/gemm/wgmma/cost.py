@@ -35,11 +35,18 @@ PACE: dict[Kind, dict[tuple[int, int], float]] = {
     COOPERATIVE: {(64, 192): 0.876, (128, 160): 0.942, (128, 192): 0.986, (128, 224): 1.03, (128, 256): 1.033},
     PINGPONG: {(128, 128): 0.937, (128, 192): 1.062},
     EXCHANGED: {
-        **{(48, 64): 0.95, (64, 64): 0.798, (96, 64): 0.83, (96, 128): 1.024, (128, 128): 0.958},
-        **{(144, 128): 1.023, (160, 128): 0.963, (176, 192): 1.135, (224, 128): 1.086},
+        (48, 64): 0.95,
+        (64, 64): 0.798,
+        (96, 64): 0.83,
+        (96, 128): 1.024,
+        (128, 128): 0.958,
+        (144, 128): 1.023,
+        (160, 128): 0.963,
+        (176, 192): 1.135,
+        (224, 128): 1.086,
     },
 }
-"""How many times as long a step of a tile takes as its kind says, by rows and columns, where it was measured."""
+"""Measured time of a step over what its kind predicts, by rows and columns of the tile; 1 for all others."""
 
 
 def cost_of(plan: WarpspecializedPlan) -> Cost:
