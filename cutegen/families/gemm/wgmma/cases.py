@@ -103,7 +103,7 @@ def verified_form(plan: WarpspecializedPlan) -> object:
     warps = replace(schedule.warps, consumers=None, registers={})
     alike = replace(schedule, tiler=None, cluster={}, copies=copies, warps=warps, pipeline=Pipeline())
     counts = *plan.cluster, plan.split, plan.consumers, plan.row_blocks, plan.peers, plan.stages or 1
-    boxes = [side.box is not None and side.box < side.block for side in plan.sides]
+    boxes = [side.box is not None and side.box < side.block for side in plan.sides], plan.beyond
     of_blocks = plan.in_turn, plan.meets_late, plan.shares_buffers, plan.in_flight, plan.rows_masked, plan.empty_sum
     promised = spec.targets, spec.tensors, dict(spec.static), dict(spec.divisible), dict(spec.within)
     return alike, [count > 1 for count in counts], boxes, of_blocks, bool(plan.passing), bool(plan.padded), promised

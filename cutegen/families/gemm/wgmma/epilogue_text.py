@@ -11,6 +11,7 @@ from cutegen.families.gemm.wgmma.block_text import own_columns
 from cutegen.families.gemm.wgmma.fields import kind, names_of_fields
 from cutegen.families.gemm.wgmma.names import own_names, source_name
 from cutegen.families.gemm.wgmma.plan import Passing, WarpspecializedPlan
+from cutegen.families.gemm.wgmma.product import COLUMNS
 from cutegen.language.model import Tensor
 
 QUOTIENT = "_quotient"
@@ -68,6 +69,7 @@ def epilogue_context(plan: WarpspecializedPlan) -> dict[str, Any]:
         "divides": any(f"{QUOTIENT}(" in line for line in printed),
         "clips_columns": plan.spec.schedule.predication[plan.n] == "mask",
         "row_blocks": (rows := plan.number("ROW_BLOCKS", plan.row_blocks)),
+        "of_rows": "(0, None, 0)" if plan.own_columns > COLUMNS else "(0, None)",  # eight columns have no mode
         "row_values": f"((2, 2, {own_columns(plan)} // 8), {rows}, 1)",
     }
 

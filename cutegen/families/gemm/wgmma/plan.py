@@ -179,6 +179,18 @@ class WarpspecializedPlan(PointwisePlan):
         return self.tile[self.m] * self.cluster[0], self.tile[self.n] * self.cluster[1]
 
     @property
+    def beyond(self) -> tuple[str, ...]:
+        """The modes, of m and n, of a fixed size that one piece of a tile holds while a cluster has more of them: CuTe
+        gives those beyond the coordinate of the first.
+        """
+        units = {self.m: [self.tile[self.m]], self.n: [self.own_columns]}
+        if self.passing:
+            units = {self.m: [ROWS, *units[self.m]], self.n: [self.columns, *units[self.n]]}
+        extents = zip((self.m, self.n), self.cluster_tile, strict=True)
+        fixed = ((mode, extent, self.spec.static[mode]) for mode, extent in extents if mode in self.spec.static)
+        return tuple(mode for mode, extent, size in fixed if any(size <= unit < extent for unit in units[mode]))
+
+    @property
     def cluster_size(self) -> int:
         return self.cluster[0] * self.cluster[1] * self.split
 

@@ -237,6 +237,7 @@ def _context(plan: WarpspecializedPlan) -> dict[str, Any]:
             one.variable: one.copies for one in (*allocation.outputs(plan.spec), *allocation.brought(plan.spec))
         },
         "cluster_tile": f"({', '.join(extents)})",
+        "reached": _reached(plan, extents) if plan.beyond else "",
         "counts": ", ".join(tile_counts(plan)),
         "clusters": f"cutlass.min({tiles}, {across})" if plan.blocks is not None else tiles,
         "coordinates_of_tile": "m_tile, n_tile, l_tile" if batched else "m_tile, n_tile",
@@ -250,6 +251,13 @@ def _context(plan: WarpspecializedPlan) -> dict[str, Any]:
         "exchanged": plan.exchanged,
         "epilogue_width": WIDTH - 8,
     }
+
+
+def _reached(plan: WarpspecializedPlan, extents: list[str]) -> str:
+    """The shape that outputs are seen with, where tiles reach beyond fixed sizes: what a cluster has of these."""
+    modes = (plan.m, plan.n, plan.batch)[: len(extents)]
+    shape = f"m{plan.spec.output.name}.shape"
+    return f"({', '.join(x if modes[i] in plan.beyond else f'{shape}[{i}]' for i, x in enumerate(extents))})"
 
 
 def _every(batched: bool) -> str:
