@@ -90,10 +90,9 @@ class CasesPlan(Plan):
         return self.by_cost.index(number) if number in self.by_cost else None
 
     def own_sizes(self, kernel: Plan, sizes: dict[str, int]) -> dict[str, int] | None:
-        number = next(i for i, plan in enumerate(self.cases) if plan is kernel)
         own, targets = kernel.spec, set(kernel.spec.targets)
         changed = dict(sizes)
-        before = [one for one in self.conditions[:number] if not (one.by_cost and self.conditions[number].by_cost)]
+        before = self._before(kernel)
         for one in before:
             if one.targets and not targets & set(one.targets) or not one.sizes or not one.takes_sizes(changed):
                 continue
@@ -107,3 +106,13 @@ class CasesPlan(Plan):
         taken = [one for one in before if one.takes_sizes(changed)]
         elsewhere = all(one.align > 1 or one.targets and not targets <= set(one.targets) for one in taken)
         return changed if elsewhere else None
+
+    def targets_of(self, kernel: Plan, sizes: Mapping[str, int]) -> tuple[str, ...]:
+        sure = [one for one in self._before(kernel) if one.align == 1 and one.takes_sizes(sizes)]
+        return tuple(t for t in kernel.spec.targets if not any(one.takes_target(t) for one in sure))
+
+    def _before(self, kernel: Plan) -> list[Conditions]:
+        """The conditions of the cases that calls get rather than that one, but for those it is compared with."""
+        number = next(i for i, plan in enumerate(self.cases) if plan is kernel)
+        by_cost = self.conditions[number].by_cost
+        return [one for one in self.conditions[:number] if not (one.by_cost and by_cost)]

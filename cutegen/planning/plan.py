@@ -58,6 +58,10 @@ class Plan:
         """
         return self
 
+    def targets_of(self, kernel: Plan, sizes: Mapping[str, int]) -> tuple[str, ...]:
+        """The targets on which calls of these sizes that `own_sizes` gave for that one of the kernels get it."""
+        return kernel.spec.targets
+
     def chosen_for(self, sizes: Mapping[str, int]) -> int | None:
         """The number of the kernel with the least cost for a call of these sizes, of those of which it takes that."""
         return None

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import is_dataclass, replace
 from functools import cache
 from pathlib import Path
 from types import ModuleType
 
 from cutegen.compiling.loading import load
 
+_BLOCKS = re.compile(r"BLOCKS(_\d+)?")  # the numbers of several cases end in those of the cases
+
 
 @cache
 def with_blocks(module: ModuleType, blocks: int) -> ModuleType:
-    """The same module, whose persistent kernel is launched with no more than so many blocks: nothing but its constant
-    BLOCKS, which the host reads as it compiles, is another one.
+    """The same module, whose persistent kernels are launched with no more than so many blocks: nothing but its constant
+    BLOCKS, which the host reads as it compiles, is another one; of cases that of each one.
     """
     assert module.__file__ is not None
     found = load(Path(module.__file__), f"{module.__name__}_in_{blocks}_blocks")
-    assert "BLOCKS" in vars(found), "a kernel that is not persistent"
-    vars(found)["BLOCKS"] = blocks
+    changed: dict[str, object] = {}
+    for name, value in vars(found).items():
+        if _BLOCKS.fullmatch(name):
+            changed[name] = blocks
+        elif is_dataclass(value) and not isinstance(value, type) and hasattr(value, "BLOCKS"):  # of cases that share
+            changed[name] = replace(value, BLOCKS=blocks)
+    assert changed, "a kernel that is not persistent"
+    vars(found).update(changed)
     return found

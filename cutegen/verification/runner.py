@@ -110,6 +110,8 @@ def _run(
         comparisons.append(together(found))
         bits.add(digest(t.view for t in tensors if t.tensor.name in expected))
 
+    if case.blocks is not None:  # of that kernel: another target may have one that is not persistent
+        executor = executor.for_targets(_targets_of(plan, case))
     try:
         with contract.choosing(module, case.chosen):
             ran = executor.run(module, spec, args, orders, judge, None, case.blocks)
@@ -121,6 +123,12 @@ def _run(
         raise_no_memory(error, module, _bytes(plan, case, tensors))
         raise _Failure(f"the call raised {describe(error)}") from error
     return max(comparisons, key=lambda comparison: comparison.ratio), ran
+
+
+def _targets_of(plan: Plan, case: Case) -> tuple[str, ...]:
+    """The targets on which a case runs the kernel that it is of."""
+    kernel = next((kernel for kernel in plan.kernels if kernel.case == case.of[0]), plan)
+    return plan.targets_of(kernel, case.sizes)
 
 
 def _bytes(plan: Plan, case: Case, tensors: Sequence[Guarded]) -> int:

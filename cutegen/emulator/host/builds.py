@@ -6,7 +6,7 @@ import re
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType, ModuleType
 from typing import Any
@@ -30,11 +30,19 @@ _NOTHING: Mapping[str, Stored] = MappingProxyType({})
 
 @dataclass(frozen=True)
 class Build:
-    """What a module compiles to for one target: PTX, and host code that can be asked what it launches."""
+    """What a module compiles to for one target: PTX, and host code that can be asked what it launches.
+
+    `others` are targets whose code is the same.
+    """
 
     target: str
     ptx: str
     host: HostCode
+    others: tuple[str, ...] = ()
+
+    def is_of(self, targets: Iterable[str]) -> bool:
+        """Whether one of these targets has that code."""
+        return not {self.target, *self.others}.isdisjoint(targets)
 
 
 def build(module: ModuleType, target: str, lines: bool = True) -> Build:
@@ -119,16 +127,18 @@ def builds(
     `build` does.
     """
     chosen: dict[str, Build] = {}
-    seen: set[str] = set()
+    seen: dict[str, str] = {}
     for target in targets or module.TARGETS:
         # Line information takes a fifth of the time, and most targets' code is that of the first
-        if lines and seen and _instructions(_without_lines(module, target, stored)[0]) in seen:
-            continue
-        ptx, host = _compile_to_ptx(module, target) if lines else _without_lines(module, target, stored)
-        code = _unnamed(ptx)
-        if code not in chosen:
-            chosen[code] = make_build(target, ptx, host)
-            seen.add(_instructions(ptx))
+        code = seen.get(_instructions(_without_lines(module, target, stored)[0])) if lines and seen else None
+        if code is None:
+            ptx, host = _compile_to_ptx(module, target) if lines else _without_lines(module, target, stored)
+            code = _unnamed(ptx)
+            if code not in chosen:
+                chosen[code] = make_build(target, ptx, host)
+                seen[_instructions(ptx)] = code
+                continue
+        chosen[code] = replace(chosen[code], others=(*chosen[code].others, target))
     return tuple(chosen.values())
 
 
