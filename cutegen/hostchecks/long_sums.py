@@ -65,7 +65,9 @@ def _all(host: Host, mode: str, tiles: int) -> Parts:
 def _some(host: Host, mode: str, tiles: int) -> Parts:
     """A call with so many tiles of a mode, or as many as there can be, of which only telling ones are not zeros."""
     extent = family_of(host.spec).covered(host.plan)[mode]
-    tiles = min(tiles, largest(host, mode, _sizes(host, mode, 1)) // extent)
+    most = largest(host, mode, _sizes(host, mode, 1)) // extent
+    if most < tiles:  # a number of as many bits, of which the telling ones at its end leave one run of zeros only
+        tiles = min(most, (1 << max(0, most.bit_length() - 1)) + 3)
     sizes = _sizes(host, mode, tiles)
     tiles = -(-sizes[mode] // extent)
     run = extent * -(-_ACCESS // extent)

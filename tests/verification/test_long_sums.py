@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from cutegen.codegen import Module, generate
+from cutegen.emulator.machine import rounds_of_waits
 from cutegen.hostchecks import long_sums
 from cutegen.hostchecks.judging import Host
 from cutegen.hostchecks.parts import Parts
@@ -155,11 +156,36 @@ divisible: {N: 8}
 """
 
 
-@pytest.mark.parametrize("bits", [8, 31])
-def test_tiles_of_rounds_that_are_not_alike_are_more_than_eight_bits_count(
-    bits: int, sizes: list[int], tmp_path: Path
+LOADED = r", k_tile\]"  # of either operand
+IN_TURNS = [
+    ("8 bits", LOADED, ", k_tile & 0xFF]"),
+    ("20 bits", LOADED, ", k_tile & 0xFFFFF]"),
+    ("by way of bf16", LOADED, ", cutlass.Int32(cutlass.BFloat16(k_tile))]"),
+    ("at most 600", r"k_tiles = (cute.ceil_div\(.*\))\n", r"k_tiles = cutlass.min(\1, 600)\n"),
+    ("the last of many is left out", r"k_tiles = (cute.ceil_div\(.*\))\n", r"k_tiles = cutlass.min(\1, 0x7FFFFF)\n"),
+]
+
+
+def test_right_warps_that_wait_for_each_other_sum_millions_of_tiles(sizes: list[int], tmp_path: Path) -> None:
+    module = module_of(TURNS)
+    assert told(hosted(module, changed(module, LOADED, ", k_tile & 0x7FFFFFFF]"), tmp_path)) == ""
+    assert sizes == [(2**23 + 2) * 64 + 1]
+
+
+@pytest.mark.parametrize(("wrong", "pattern", "text"), IN_TURNS, ids=[wrong for wrong, *_ in IN_TURNS])
+def test_what_counts_wrong_for_warps_that_wait_is_found(
+    wrong: str, pattern: str, text: str, sizes: list[int], tmp_path: Path
 ) -> None:
     module = module_of(TURNS)
-    said = told(hosted(module, changed(module, r", k_tile\]", f", k_tile & {2**bits - 1}]"), tmp_path))
-    assert ("it gives a wrong result" in said) == (bits == 8)
-    assert sizes[-1] > 2**8 * 64
+    said = told(hosted(module, changed(module, pattern, text), tmp_path))
+    assert re.search(r"of K, zeros but for \[0, 128\), .*: it gives a wrong result", said, re.S)
+    assert sizes == [(2**23 + 2) * 64 + 1]
+
+
+def test_rounds_of_which_none_can_be_left_out_are_fewer(
+    sizes: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rounds_of_waits, "_MOST", 4)
+    module = module_of(TURNS)
+    assert told(hosted(module, module.text, tmp_path)) == ""
+    assert sizes[-1] == (2**8 + 2) * 64 + 1

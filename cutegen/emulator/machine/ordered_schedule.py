@@ -18,11 +18,12 @@ from cutegen.emulator.checks.global_races import Epochs
 from cutegen.emulator.lanes import WARP, Mask
 from cutegen.emulator.machine.orders import Order
 from cutegen.emulator.machine.program import End, Program
+from cutegen.emulator.machine.rounds import Rounds
+from cutegen.emulator.machine.rounds_of_waits import Passed, RoundsOfWaits
 from cutegen.emulator.machine.schedule import Schedule
 from cutegen.emulator.operations.phase_waits import PhaseWait
 from cutegen.emulator.operations.state import Lanes
 from cutegen.emulator.operations.waits import BlockWait, Wait
-from cutegen.emulator.ptx.errors import UnlikeRounds
 
 _TRIES = 64  # rounds in which tries give up and nothing else happens
 
@@ -59,14 +60,15 @@ class OrderedSchedule(Schedule):
     def __init__(
         self, program: Program, lanes: Lanes, order: Order, epochs: Epochs, limit: int, joined: bool = False
     ) -> None:
+        self._resting: RoundsOfWaits | None = None
         super().__init__(program, lanes, order, epochs, limit, joined)
-        if lanes.access.memory.alike_elsewhere:
-            raise UnlikeRounds(
-                "rounds of a loop are not left out in a kernel with clusters, mbarriers or counted barriers"
-            )
         self._held: list[_Held] = []
         self._idle = 0  # how often tries have given up since the time went on last
         self._time = 0
+
+    def _watch(self) -> Rounds:
+        self._resting = RoundsOfWaits(self.program, self.lanes)
+        return self._resting
 
     def _parts(self) -> Sequence[Array]:
         """The lanes in parts, in the order in which these start: blocks by their ranks, or warps of any blocks."""
@@ -90,7 +92,9 @@ class OrderedSchedule(Schedule):
         here = whole(self.lanes.active(mask), self.lanes.shape)
         self._note_arrival(end, here)
         through = wait.come(self.lanes, here)
-        if through.any():
+        if through.any() and self._resting is not None and isinstance(wait, PhaseWait):
+            self._held.append(_Held(Passed(end.instruction), following, through))
+        elif through.any():
             self._go(following, through)
         if (left := here & ~through).any():
             self._held.append(_Held(wait, following, left))
@@ -101,6 +105,8 @@ class OrderedSchedule(Schedule):
 
     def _release(self) -> None:
         """Lets all lanes go on that can. Raises Stop if there are none and never will be."""
+        if self._resting is not None:
+            self._resting.rest([(held.wait, held.following, held.lanes) for held in self._held])
         places = self._opened()
         while not places and self.lanes.team.deliver():
             places = self._opened()

@@ -20,6 +20,7 @@ import numpy as np
 
 from cutegen.emulator.arithmetic.arrays import Array
 from cutegen.emulator.checks.faults import Stop
+from cutegen.emulator.lanes import Mask, spread
 from cutegen.emulator.machine.liveness import live_registers
 from cutegen.emulator.machine.program import Program
 from cutegen.emulator.memory.bound_tensors import BoundTensor, coordinates_of
@@ -39,8 +40,8 @@ _MOVES = frozenset(("mov", "ld", "selp", "cp"))  # which know no types but width
 
 
 @dataclass(frozen=True)
-class _State:
-    """The state of all lanes at the head of a loop.
+class State:
+    """The state of all lanes at the head of a loop, or where they wait.
 
     `path`, `reads` and `touched` count the basic blocks, the accesses to global and those to shared memory before it.
     """
@@ -77,22 +78,21 @@ class Rounds:
                 self._backs.setdefault(block.end.target, set()).add(number)
         self._comparisons = [tuple(_comparisons(b.instructions, program.slots)) for b in program.blocks]
         self._floats = {slot for block in program.blocks for slot in _float_slots(block.instructions, program.slots)}
-        live = live_registers(program)
-        self._live = {head: sorted(live[head]) for head in self._backs}
-        self._path: list[tuple[int, bool]] = []
-        self._states: dict[int, list[_State]] = {}
+        self._live = live_registers(program)
+        self._path: list[tuple[int, object]] = []
+        self._states: dict[object, list[State]] = {}
         self._run = self._tried = 0  # instructions of a thread, and rounds, since some were left out last
         self._suspect = 0  # the register that was last seen to differ: most often it does again
         self._touched: list[tuple[int, int, int]] = []
         self._memory.watched, lanes.shared.touched = [], self._touched
 
-    def enter(self, number: int, together: bool) -> None:
-        """Is told before lanes run the basic block with that number; `together` says that these are all there are.
+    def enter(self, number: int, mask: Mask, alone: bool) -> None:
+        """Is told before lanes of a mask run the basic block with that number; `alone` says that no others are ready.
 
         At the head of a loop it changes their registers to those of a later round, where it knows them. Raises Stop for
         a loop that never ends, and UnlikeRounds where no round could be left out for long.
         """
-        before = self._path[-1][0] if self._path else -1
+        before, together = self._path[-1][0] if self._path else -1, mask is None and alone
         self._run += len(self.program.blocks[number].instructions) + 1
         self._tried += number in self._backs
         if self._run > _PATIENCE and self._tried > _ROUNDS or self._tried > _TRIES:
@@ -109,23 +109,29 @@ class Rounds:
         del states[: -2 * _LONGEST - 1]
         for period in range(_SHORTEST, (len(states) - 1) // 2 + 1):
             now, once, twice = states[-1], states[-1 - period], states[-1 - 2 * period]
-            growth = self._growth(self._live[number], now, once, twice)
+            growth = self._growth(dict.fromkeys(sorted(self._live[number])), now, once, twice)
             if growth is None:
                 continue
             if not growth:
                 at = self.program.blocks[before].end.instruction
                 raise Stop("runaway", "a loop in which nothing changes that could end it", at, (0, 0))
-            periods = self._room(now, once, twice) - _MARGIN
-            if 0 < periods < _NEVER - _MARGIN:
-                self._advance(growth, periods)
-                self._states.clear()
-                self._run = self._tried = 0
+            if self._cut(growth, now, once, twice):
                 return
 
-    def _state(self) -> _State:
+    def _cut(self, growth: Mapping[int, Array], now: State, once: State, twice: State) -> bool:
+        """Leaves out as many periods as can be; whether there are any."""
+        periods = self._room(now, once, twice) - _MARGIN
+        if not 0 < periods < _NEVER - _MARGIN:
+            return False
+        self._advance(growth, periods)
+        self._states.clear()
+        self._run = self._tried = 0
+        return True
+
+    def _state(self) -> State:
         lanes, watched = self.lanes, self._memory.watched
         assert watched is not None
-        return _State(
+        return State(
             lanes.bits[:],
             lanes.wide[:],
             dict(lanes.poison),
@@ -136,8 +142,11 @@ class Rounds:
             len(self._touched),
         )
 
-    def _growth(self, live: Sequence[int], now: _State, once: _State, twice: _State) -> dict[int, Array] | None:
-        """By how much each live register grows in a period, if it does; None if the states are not alike otherwise."""
+    def _growth(self, live: Mapping[int, Mask], now: State, once: State, twice: State) -> dict[int, Array] | None:
+        """By how much each live register grows in a period, if it does; None if the states are not alike otherwise.
+
+        `live` has the lanes in which each one is.
+        """
         if now.written != twice.written or not (
             self._path[once.path : now.path] == self._path[twice.path : once.path]
             and self._touched[once.touched : now.touched] == self._touched[twice.touched : once.touched]
@@ -148,8 +157,8 @@ class Rounds:
             return None
         growth: dict[int, Array] = {}
         for slot in (self._suspect, *live) if self._suspect in live else live:
-            step = _grown(slot, now, once, twice)
-            poison = _step(*(state.poison.get(slot) for state in (now, once, twice)))
+            step = _grown(slot, now, once, twice, live[slot])
+            poison = _step(now.poison.get(slot), once.poison.get(slot), twice.poison.get(slot), live[slot])
             if step is None or poison is not _SAME or step is not _SAME and slot in self._floats:
                 self._suspect = slot
                 return None
@@ -157,16 +166,16 @@ class Rounds:
                 growth[slot] = step
         return growth
 
-    def _room(self, now: _State, once: _State, twice: _State) -> int:
+    def _room(self, now: State, once: State, twice: State) -> int:
         """For how many periods all comparisons go as they do, and all that is read is like what is read now.
 
         Where that is not enough for any to be left out, it is some number of them as small.
         """
         room = _NEVER
-        for number in {number for number, _ in self._path[once.path : now.path]}:
+        for number, mask in self._ran(self._path[once.path : now.path]).items():
             for comparison in self._comparisons[number]:
-                steps = [_SAME if slot < 0 else _grown(slot, now, once, twice) for slot in comparison.slots]
-                room = min(room, self._turn(comparison, steps))
+                steps = [_SAME if slot < 0 else _grown(slot, now, once, twice, mask) for slot in comparison.slots]
+                room = min(room, self._turn(comparison, steps, mask))
                 if room <= _MARGIN:
                     return room
         watched = self._memory.watched
@@ -177,8 +186,12 @@ class Rounds:
                 room = min(room, _until_others(tensor, told, told - before))
         return room
 
-    def _turn(self, comparison: _Comparison, grown_by: Sequence[Array | None]) -> int:
-        """For how many periods a comparison goes as it does now in all lanes, and neither number overflows.
+    def _ran(self, path: Sequence[tuple[int, object]]) -> Mapping[int, Mask]:
+        """The basic blocks of a path, and the lanes that ran each of them."""
+        return dict.fromkeys(number for number, _ in path)
+
+    def _turn(self, comparison: _Comparison, grown_by: Sequence[Array | None], mask: Mask) -> int:
+        """For how many periods a comparison goes as it does now in lanes of a mask, and neither number overflows.
 
         `grown_by` says how much either number grows in a period, as `_step` does. It must have gone so for two periods.
         """
@@ -190,6 +203,8 @@ class Rounds:
                 return 0
             bits = np.asarray(get(self.lanes))
             step = np.zeros((), bits.dtype) if by is _SAME else by
+            if mask is not None:
+                bits, step = spread(bits, mask.shape)[mask], spread(step, mask.shape)[mask]
             kind = np.dtype(f"{'i' if comparison.signed else 'u'}{bits.itemsize}")
             value = bits.view(kind).astype(np.int64)
             grown = step.view(f"i{bits.itemsize}").astype(np.int64)
@@ -216,22 +231,24 @@ class Rounds:
 _SAME = np.zeros(0, np.uint8)
 
 
-def _grown(slot: int, now: _State, once: _State, twice: _State) -> Array | None:
-    """By how much a register grows each time, as `_step` says."""
+def _grown(slot: int, now: State, once: State, twice: State, mask: Mask) -> Array | None:
+    """By how much a register grows each time in the lanes of a mask, as `_step` says."""
     if now.wide[slot] is None:
-        return _step(now.bits[slot], once.bits[slot], twice.bits[slot])
-    step = _step(now.wide[slot], once.wide[slot], twice.wide[slot])
+        return _step(now.bits[slot], once.bits[slot], twice.bits[slot], mask)
+    step = _step(now.wide[slot], once.wide[slot], twice.wide[slot], mask)
     return _SAME if step is _SAME else None
 
 
-def _step(now: Array | None, once: Array | None, twice: Array | None) -> Array | None:
-    """By how much a value grows each time: `_SAME` for not at all, None for not evenly."""
+def _step(now: Array | None, once: Array | None, twice: Array | None, mask: Mask) -> Array | None:
+    """By how much a value grows each time in the lanes of a mask: `_SAME` for not at all, None for not evenly."""
     if now is once and once is twice:
         return _SAME
     if now is None or once is None or twice is None:
         return None
     if now.dtype.kind == "f":
         now, once, twice = now.view(np.uint64), once.view(np.uint64), twice.view(np.uint64)
+    if mask is not None:
+        now, once, twice = (np.where(mask, value, np.zeros((), value.dtype)) for value in (now, once, twice))
     if np.array_equal(now, once):
         return _SAME if np.array_equal(once, twice) else None
     if now.dtype == np.bool_:

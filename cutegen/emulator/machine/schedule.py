@@ -63,13 +63,17 @@ class Schedule:
         self._later: list[dict[int, Mask]] = []  # parts that have not started, the next one last
         self._steps, self._all_lanes = Steps(lanes.shape), prod(lanes.shape)
         self._shares: dict[int, tuple[Array, float]] = {}
-        self._rounds = Rounds(program, lanes) if lanes.access.memory.alike_elsewhere else None
+        self._rounds = self._watch() if lanes.access.memory.alike_elsewhere else None
         # Loops are cut short by what registers hold that a segment does not write
         self._native = native_steps(program) if self._rounds is None and lanes.origins is None else None
         self._either_way = EitherWay(program, lanes, limit, self._native)
         self._joined = joined
         self._apart = ThreadsApart(program, lanes.shape)
         self._gone = np.zeros(lanes.shape, np.bool_)  # lanes that had exited when their block last passed a barrier
+
+    def _watch(self) -> Rounds:
+        """What cuts loops short."""
+        return Rounds(self.program, self.lanes)
 
     def run(self) -> None:
         """Runs until all lanes have exited. Raises Stop for the first fault."""
@@ -122,7 +126,7 @@ class Schedule:
         if mask is not None:
             mask = lanes.known(mask)
         if self._rounds is not None:
-            self._rounds.enter(number, mask is None and not (self._ready or self._later or self._waiting))
+            self._rounds.enter(number, mask, not (self._ready or self._later or self._waiting))
         index, instructions, count = 0, block.instructions, len(block.instructions) + 1
         arms: Sequence[Arm] = ()
         try:

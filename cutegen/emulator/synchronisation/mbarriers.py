@@ -91,6 +91,11 @@ class Mbarriers:
         # Of each block: how often a phase of one of its mbarriers has ended, or one has come or gone
         self.changes: Array = np.zeros(clocks.shape[1], np.int64)
 
+    def state(self) -> Array:
+        """Of each mbarrier what its phase waits for, and the phase's parity, shape (mbarriers, 5)."""
+        found = [(b.block, b.offset, b.pending, b.bytes, b.phase & 1) for b in self._all.values()]
+        return np.asarray(found, np.int64).reshape(-1, 5)
+
     # ----------------------------------------------------------------------------------------- one by one, and groups
 
     def make(self, uses: Uses, counts: Array) -> None:

@@ -109,6 +109,11 @@ class Team:
         if now := [number for number in range(count) if not late[number]]:
             deliver(now)
 
+    @property
+    def late(self) -> bool:
+        """Whether deliveries are under way."""
+        return bool(self._under_way)
+
     def deliver(self) -> bool:
         """Makes one of the deliveries that are under way; returns whether there was one."""
         if not self._under_way or self._chance is None:
