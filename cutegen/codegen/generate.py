@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from cutegen.autograd import Gradient, gradients_of
+from cutegen.codegen.clashes import clashes
 from cutegen.codegen.regions import Region, region_at
 from cutegen.codegen.render import render
 from cutegen.language.diagnostics import Diagnostic, SpecError, has_errors, ordered
@@ -88,7 +89,10 @@ def generate(text: str, path: str, *, performance: bool = False, beside: Sequenc
     for (resolved, report), kernels in zip(planned, gradients, strict=True):
         plan = replace(make_plan(resolved), gradients=tuple(kernels))
         module, regions = render(plan, path)
+        found += clashes(module, resolved)
         modules.append(Module(f"{resolved.kernel}.py", module, resolved, plan, report.inferred, regions))
+    if has_errors(found):
+        raise SpecError(found)
     return Generated(tuple(modules), tuple(ordered(found)))
 
 
@@ -102,6 +106,8 @@ def module_of(spec: KernelSpec) -> Module:
         raise SpecError(report.diagnostics)
     plan = make_plan(resolved)
     text, regions = render(plan, spec.source.path)
+    if problems := clashes(text, resolved):
+        raise SpecError(problems)
     return Module(f"{resolved.kernel}.py", text, resolved, plan, report.inferred, regions)
 
 

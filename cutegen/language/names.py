@@ -117,6 +117,23 @@ def _derived(pattern: str, one: str) -> re.Pattern[str]:
     return re.compile(expression, re.IGNORECASE if pattern.startswith("BLK") else 0)
 
 
+@lru_cache(maxsize=1)
+def _reserved_parts() -> dict[str, str]:
+    """What names in the functions are made of, by DERIVED, of a tensor that would be called so: `cute` of `ute`."""
+    found: dict[str, str] = {}
+    for pattern in (one for one in DERIVED if one.count("{}") == 1):
+        before, after = pattern.split("{}")
+        for name in RESERVED_ARGUMENTS:
+            if name.startswith(before) and name.endswith(after) and len(name) > len(pattern) - 2:
+                found.setdefault(name[len(before) : len(name) - len(after)], name)
+    return found
+
+
+def made_of(name: str) -> str | None:
+    """The name in the functions of a module that generated code would make of a tensor's, if it is one of those."""
+    return _reserved_parts().get(name)
+
+
 def nearest(word: str, known: Iterable[str]) -> str | None:
     """The known name that `word` most likely stands for, if any is close; case does not count."""
     from difflib import get_close_matches
