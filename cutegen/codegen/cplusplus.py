@@ -14,7 +14,7 @@ from cutegen.codegen.host import alignment, default_size, document_tensor, summa
 from cutegen.codegen.parts import KernelParts, Workspace, WorkspaceMode
 from cutegen.codegen.shipping import mark, told
 from cutegen.dtypes import Dtype
-from cutegen.expressions.places import parts_of
+from cutegen.expressions.places import ONE, parts_of
 from cutegen.language.kinds import MAX_INT
 from cutegen.language.model import KernelSpec, Tensor
 
@@ -99,8 +99,8 @@ def _render(template: str, module: Module, spec_path: str) -> str:
     parameters += [f"{'double' if s.dtype.is_float else 'int64_t'} {_name(s.argument)}" for s in spec.scalars]
     parameters += [f"tvm::ffi::TensorView {name}" for name in named]
     values = ["0.5" if s.dtype.is_float else "2" for s in spec.scalars]
-    workspaces = [_workspace(spec, x) for x in spaces]
-    spare = [x["name"] for x in workspaces]
+    spare = [_name(x.parameter) for x in spaces]
+    workspaces = [_workspace(spec, x, spare) for x in spaces]
     context = {
         "mark": f"// {mark(spec_path)}",
         "kernel": spec.kernel,
@@ -115,8 +115,12 @@ def _render(template: str, module: Module, spec_path: str) -> str:
         "example_arguments": [*inputs, *values, *named, *spare],
         "workspaces": workspaces,
         "exact": [(_name(t.argument), _type(t.dtype), t.dtype.torch) for t in spec.tensors if not t.dtype.is_float],
-        "sizes": [(_mode(spec, m), spec.static[m] if m in spec.static else default_size(spec, m)) for m in spec.modes],
-        "buffers": [_buffer(spec, t, parts) for t in spec.tensors],
+        "sizes": [
+            (_mode(spec, mode, spare), spec.static[mode] if mode in spec.static else default_size(spec, mode))
+            for mode in spec.modes
+            if mode != ONE
+        ],
+        "buffers": [_buffer(spec, t, parts, spare) for t in spec.tensors],
         "outputs": [_name(t.argument) for t in spec.outputs],
     }
     context |= parts.chooser.context if parts.chooser else {}
@@ -155,26 +159,34 @@ def _type(dtype: Dtype) -> str:
     return f"{{{_CODES.get(dtype, kind)}, {dtype.bits}, 1}}"
 
 
-def _mode(spec: KernelSpec, mode: str) -> str:
-    """The variable of the example that has the size of a mode."""
-    taken = {*(t.argument for t in spec.tensors), *_KEYWORDS.split()}
-    return f"size_{mode}" if mode in taken else mode
+def _mode(spec: KernelSpec, mode: str, spare: Sequence[str]) -> str:
+    """The variable of the example that has the size of a mode, beside tensors and those `spare` workspaces; a 1 has
+    none.
+    """
+    taken = {
+        *(_name(t.argument) for t in spec.tensors),
+        *spare,
+        *(f"{name}_sizes" for name in spare),
+        *_KEYWORDS.split(),
+    }
+    taken |= {*_KEYWORDS.split()}
+    names = (mode, *(f"{'size_' * several}{mode}" for several in range(1, 2 + len(spec.modes) + len(taken))))
+    return next(name for name in names if name not in taken and (name == mode or name not in spec.modes))
 
 
-def _buffer(spec: KernelSpec, tensor: Tensor, parts: KernelParts) -> dict[str, Any]:
+def _buffer(spec: KernelSpec, tensor: Tensor, parts: KernelParts, spare: Sequence[str]) -> dict[str, Any]:
     """An argument of the example: its memory as it is made."""
-    assert tensor.major is not None  # as it is once a spec is resolved
     return {
         "name": _name(tensor.argument),
         "type": _type(tensor.dtype),
-        "shape": [_mode(spec, mode) for mode in tensor.shape],
-        "major": tensor.shape.index(tensor.major),
+        "shape": [_mode(spec, mode, spare) for mode in tensor.shape],
+        "major": tensor.shape.index(tensor.contiguous) if tensor.shape else 0,
         "align": alignment(tensor, parts),
         "dense": f", {len(tensor.dense)}" if tensor.dense else "",
     }
 
 
-def _workspace(spec: KernelSpec, space: Workspace) -> dict[str, Any]:
+def _workspace(spec: KernelSpec, space: Workspace, spare: Sequence[str]) -> dict[str, Any]:
     """A workspace: what its sizes are in C++, and of which sizes of modes."""
     named = [part for mode in space.modes if isinstance(mode.size, str) for part in parts_of(mode.size)]
     needed = list(dict.fromkeys(mode for mode in named if mode not in spec.static))
@@ -186,7 +198,7 @@ def _workspace(spec: KernelSpec, space: Workspace) -> dict[str, Any]:
         "major": space.major,
         "align": 16,
         "parameters": [f"int64_t {_name(mode)}" for mode in needed],
-        "given": [_mode(spec, mode) for mode in needed],
+        "given": [_mode(spec, mode, spare) for mode in needed],
         "sizes": [_size(spec, mode) for mode in space.modes],
         "places": [f"{name}_sizes[{place}]" for place in range(len(space.modes))],
     }

@@ -41,6 +41,19 @@ tensors:
 compute: This = Linux @ Unix.T
 schedule: {workspace: {Linux: {major: new}, Unix: {major: new_}}}
 divisible: {int64_t: 4}
+---
+cutegen: 1
+kernel: signed
+op: rowwise
+tensors:
+  New: {shape: [new_, N], dtype: bf16}
+  Weights: {shape: [1, N], dtype: f32}
+  N_: {shape: [], dtype: f32}
+  Rstd: {shape: [new_, 1], dtype: f32, role: out}
+  Total: {shape: [1, N], dtype: f32, role: out}
+compute:
+  - Rstd = rsqrt(mean(New * New, N))
+  - Total = sum(New * Weights * N_, new_)
 """
 CUDA = """
 #include <stddef.h>
@@ -90,7 +103,7 @@ def test_no_name_of_a_spec_is_in_the_way_of_cplusplus(tmp_path: Path) -> None:
     """As CMake compiles it, with the macros of GNU; what the examples call of CUDA is declared here."""
     write(tmp_path, generate(ODD, "specs/odd.yaml").modules)
     (tmp_path / "include" / "cuda_runtime_api.h").write_text(CUDA)
-    for kernel in ("features", "buffer"):
+    for kernel in ("features", "buffer", "signed"):
         program = f"examples/{kernel}.cpp"
         compile_in(tmp_path, "g++", "-std=gnu++17", "-fsyntax-only", program)
 

@@ -21,8 +21,8 @@ class Buffer {
       : type_(type), shape_(std::move(shape)), strides_(shape_.size()) {
     const int64_t width = type.bits / 8, unit = std::max<int64_t>(1, align / width);
     const int modes = static_cast<int>(shape_.size());
-    int64_t row = std::max<int64_t>(1, shape_[major]);
-    strides_[major] = 1;
+    int64_t row = modes ? std::max<int64_t>(1, shape_[major]) : 1;
+    if (modes) strides_[major] = 1;
     for (int mode = modes - 2; mode >= modes - dense; --mode) {
       strides_[mode] = row;
       row *= std::max<int64_t>(1, shape_[mode]);
