@@ -68,12 +68,18 @@ def of_tiles(tiles: Sequence[int], extent: int, size: int) -> Sequence[int]:
 
 
 def allowed(host: Host, wanted: Mapping[str, int]) -> dict[str, int]:
-    """Sizes of at least those that are wanted, which the kernel takes."""
+    """Sizes of at least those that are wanted, which the kernel takes, and the module: it asks all calls for what one
+    of its kernels asks some for, if only alignment tells them apart.
+    """
     spec, sizes = host.spec, {}
     for mode, least in wanted.items():
         step = max(1, spec.divisible.get(mode, 1))
         sizes[mode] = spec.static.get(mode, between(spec, mode, -(-least // step) * step))
-    return family_of(spec).accepted(spec, sizes) or sizes
+    sizes = family_of(spec).accepted(spec, sizes) or sizes
+    if host.whole is None or host.whole.spec is spec:
+        return sizes
+    whole = family_of(host.whole.spec).accepted(host.whole.spec, dict(sizes))
+    return whole if whole is not None and spec.takes(whole) else sizes
 
 
 def largest(host: Host, mode: str, sizes: Mapping[str, int]) -> int:

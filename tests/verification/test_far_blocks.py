@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
+from cutegen.cases import FAMILY
 from cutegen.codegen import Module, generate
 from cutegen.hostchecks import far_blocks, walked_tiles
 from cutegen.hostchecks.judging import Host
+from cutegen.hostchecks.parts import allowed
 from cutegen.hostchecks.sizes import small
 from cutegen.verification.cases import Case, derive_cases
 from cutegen.verification.executor import EmulatorExecutor, load_module
@@ -170,6 +174,18 @@ def test_sizes_are_those_that_the_module_takes(text: str, more: str, tmp_path: P
     module = generate(f"{text}{more}\n", "specs/x.yaml").modules[0]
     said, _ = checked(module, module.text, tmp_path)
     assert set(said.values()) <= {""} and len(said) == len(set(module.spec.output.shape) - set(module.spec.static))
+
+
+def test_sizes_of_a_case_are_those_that_the_module_takes_of_all_calls() -> None:
+    """A case that asks for whole tiles, and comes first for aligned calls, has its module ask all for them."""
+    cases = "schedule: [{for: {align: 8}, partition: inner, threads: 128, predication: {M: none, N: none}}, {}]"
+    text = re.sub("schedule: .*", cases, TILES)
+    plan = generate(text, "specs/x.yaml").modules[0].plan
+    case = Case("", "", small(plan.spec))
+    host = Host(plan.kernels[1].ways[0], ModuleType("none"), EmulatorExecutor(), case, (), whole=plan)
+    sizes = allowed(host, {"M": 257, "N": 9})
+    assert sizes["M"] >= 257 and FAMILY.refused(plan.spec, sizes) is None
+    assert FAMILY.refused(plan.spec, allowed(replace(host, whole=None), {"M": 257, "N": 9}))
 
 
 def test_where_a_few_blocks_take_too_long_fewer_tiles_run(
