@@ -19,7 +19,7 @@ def general_power(x: Bounded, y: Bounded, dtype: Dtype) -> Bounded:
 
     It is monotone in each argument while x keeps its sign, so that it lies between its values at the corners of what
     the arguments may be. Where x may have either sign, that is so of a positive power that is known, and 0 is among its
-    values.
+    values. A negative x has a power, which is no NaN, where the other may be a whole number.
     """
     import torch
 
@@ -36,7 +36,8 @@ def general_power(x: Bounded, y: Bounded, dtype: Dtype) -> Bounded:
         same = (corner == value) | (corner.isnan() & value.isnan())
         error = torch.maximum(error, torch.where(same, 0.0, (corner - value).abs()).nan_to_num(torch.inf, torch.inf))
     known = x.exact & y.exact
-    unknown = (crossed & ~(y.exact & (y.value > 0))) | x.error.isinf() | y.error.isinf()
+    may_be_whole = ~y.exact & ((y.value - y.error).ceil() <= (y.value + y.error).floor())
+    unknown = (crossed & ~(y.exact & (y.value > 0))) | (least < 0) & may_be_whole | x.error.isinf() | y.error.isinf()
     error = torch.where(unknown & ~known, torch.inf, error)
     return settle(value, error, allowance(value, error, dtype), dtype, lambda: error == 0)
 
