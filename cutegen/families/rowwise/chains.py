@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import prod
 
+from cutegen.expressions.places import parts_of
 from cutegen.families.rowwise.plan import RowwisePlan
 from cutegen.families.rowwise.rows import fewest_threads, rows_with
 from cutegen.families.rowwise.trees import tree_of
@@ -16,13 +17,15 @@ def additions(plan: RowwisePlan, sizes: Mapping[str, int], modes: Sequence[str])
     That is along a row, and over all other modes. Sums that are scaled while they grow, and squares around a mean that
     is found beside them, are no mere sums.
     """
-    if tuple(modes) == (plan.row,):
+    parts = parts_of(plan.row)
+    sizes = {**sizes, plan.row: prod(sizes[part] for part in parts)}
+    if set(modes) == set(parts):
         if any(one.above is not None or one.around is not None for one in plan.program.reductions):
             return None
         tree, pieces = tree_of(plan), -(-sizes[plan.row] // plan.row_tile) if plan.walked else 1
         across = tree.results if tree.reading == "each" else tree.rounds + tree.result_steps
         return plan.values + pieces + tree.steps + across
-    if plan.row in modes:
+    if set(parts) & set(modes):
         return None
     rows, threads = plan.rows, plan.threads
     if plan.fewer_threads:

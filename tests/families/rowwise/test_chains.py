@@ -54,6 +54,18 @@ def test_along_a_row(schedule: str, size: int, most: int) -> None:
     assert plan.spec.family.additions(plan, {"M": 3, "N": size}, ["M", "N"]) is None
 
 
+def test_along_rows_of_several_modes() -> None:
+    """As along one of as many elements; what is summed over such rows knows how long they are."""
+    text = MEAN.replace("[M, N]", "[M, C, N]").replace("X, N)", "X, C, N)")
+    text = f"{text}schedule: {{keep: registers, threads_per_row: 32, tiler: {{C*N: 512}}}}\ntargets: [sm_80]\n"
+    plan = module(f"{text}static: {{C: 8, N: 64}}\n").plan
+    assert plan.spec.family.additions(plan, {"M": 3, "C": 8, "N": 64}, ["C", "N"]) == 16 + 1 + 5 + 1
+    assert plan.spec.family.additions(plan, {"M": 3, "C": 8, "N": 64}, ["M", "N"]) is None
+    both = "  w: {shape: [C, N], dtype: f32, role: out}\ncompute:\n  - w = sum(X, M)\n  - v ="
+    plan = module(MEAN.replace("compute: v =", both).replace("[M, N]", "[M, C, N]").replace("X, N)", "X, C, N)")).plan
+    assert (plan.spec.family.additions(plan, {"M": 3, "C": 8, "N": 64}, ["M"]) or 0) > 3
+
+
 def test_over_the_rows() -> None:
     """Of each block its rows, then what eight warps have of the blocks, then theirs."""
     plan = module(COLUMNS).plan
