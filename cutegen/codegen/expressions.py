@@ -301,6 +301,7 @@ class KernelPrinter(Printer):
 
     def cast(self, node: Cast, x: Text) -> Text:
         dtype = _of(node)
+        x = self.typed(x, _of(node.x)) if is_number(node.x) else x
         if dtype is Dtype.f8e5m2 and self.returns(node):
             x = self.print(within(node.x, dtype.largest))
         if by_way_of_f32(_of(node.x), dtype):
@@ -387,7 +388,8 @@ class KernelPrinter(Printer):
 
 
 def is_number(node: Expr) -> bool:
-    """Whether an expression prints as a number of Python's own: a literal, or arithmetic on literals."""
+    """Whether an expression prints as a number of Python's own: a literal, or arithmetic or functions of some."""
+    node = node.body if isinstance(node, Call) and node.body is not None else node
     if isinstance(node, Unary | Binary):
         return all(map(is_number, node.children))
     return isinstance(node, Literal_)

@@ -190,6 +190,14 @@ def test_comparison_to_bool(tmp_path: Path) -> None:
         assert actual.tolist() == expected
 
 
+def test_a_function_of_a_number_is_one(tmp_path: Path) -> None:
+    """It is of Python's own, and has no type to be cast from."""
+    module = build("X * (square(round(3)) + 1.0) + 0 * (Y + alpha)", "f32", tmp_path)
+    x = torch.tensor([1.0, -2.0, 0.5, 100.0])
+    for actual in results(module, x, torch.zeros(4), torch.empty(4), 0.0):
+        assert actual.tolist() == (x * 10).tolist()
+
+
 def test_explicit_cast_rounds(tmp_path: Path) -> None:
     module = build("X - cast(X, bf16) + 0 * (Y + alpha)", "f32", tmp_path)
     x = torch.tensor([1.0, 1.001, 3.14159, -100.3])
