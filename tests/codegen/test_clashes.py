@@ -108,3 +108,15 @@ def test_a_scalar_takes_no_place_that_the_module_has(kind: str) -> None:
 
 def _bare(text: str) -> str:
     return re.sub(r"[\s,()]+", "", re.sub(r"# \w+ sha256.*", "", text))
+
+
+@pytest.mark.parametrize("name", ["walked", "sums_dW", "tRrdW_all"])
+def test_a_value_is_kept_apart_from_what_a_row_kernel_has(name: str) -> None:
+    def text(value: str) -> str:
+        found = named("rows").replace("compute:\n", f"compute:\n  - {value} = sum(dY * R, N)\n")
+        found = found.replace("sum(dY * R, M)", f"sum(dY * {value}, M)")
+        return generate(found, "x.yaml").modules[0].text
+
+    base = text("zq9")
+    assert name in set().union(*(names for names in scopes(base) if "zq9" in names))
+    assert _bare(text(name)) != _bare(re.sub(r"\bzq9\b", name, base))

@@ -10,10 +10,18 @@ from cutegen.dtypes import Dtype
 from cutegen.families.common.pointwise_text import vector_text
 from cutegen.families.rowwise.plan import RowwisePlan
 from cutegen.families.rowwise.printing import RowPrinter, combined_texts, identity
+from cutegen.families.rowwise.schedule import Spec
 from cutegen.families.rowwise.walks import RESULT, Column
 from cutegen.language.kinds import MAX_INT
 
 PATH = "schedule.scheduler"
+
+
+def names_beside(spec: Spec) -> set[str]:
+    """What a kernel calls the sums of its columns, and the pieces of a row: no value of a spec is called so there."""
+    outputs, names = [t.name for t in spec.outputs], [t.name for t in spec.tensors]
+    pieces = {f"t{lead}r{name}_all" for lead in names for name in outputs}
+    return {"walked", *pieces, *(f"sums_{name}" for name in outputs)}
 
 
 @dataclass(frozen=True)

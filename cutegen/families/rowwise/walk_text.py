@@ -12,7 +12,7 @@ from cutegen.dtypes import Dtype
 from cutegen.expressions.tree import Binary, Call, Expr, Literal_, Local, coords
 from cutegen.families.common.pointwise_text import width_name
 from cutegen.families.rowwise.across_text import AcrossText, across_of, apart_of, name_of, scale_of
-from cutegen.families.rowwise.column_text import ColumnText
+from cutegen.families.rowwise.column_text import ColumnText, names_beside
 from cutegen.families.rowwise.operand_text import OperandText, converted_tensors, operands_of
 from cutegen.families.rowwise.order import (
     is_backwards,
@@ -37,7 +37,7 @@ class WalksText:
 
     def __init__(self, plan: RowwisePlan) -> None:
         self.plan, self.spec, self.lead = plan, plan.flat, plan.flat.lead
-        variables = self.variables = Variables(plan.spec)
+        variables = self.variables = Variables(plan.spec, names_beside(plan.spec))
         self.operands = operands_of(plan)
         self.size = f"m{self.lead.name}.shape[{self.lead.shape.index(plan.row)}]"
         self.coordinate = variables.free(f"coord_{plan.row.replace('*', '_')}")
