@@ -120,3 +120,12 @@ def test_a_value_is_kept_apart_from_what_a_row_kernel_has(name: str) -> None:
     base = text("zq9")
     assert name in set().union(*(names for names in scopes(base) if "zq9" in names))
     assert _bare(text(name)) != _bare(re.sub(r"\bzq9\b", name, base))
+
+
+def test_a_tensor_is_refused_that_makes_a_name_of_another_where_no_atom_is_named() -> None:
+    """`sA_boxes` are the boxes of A, and what is brought of a tensor `A_boxes`."""
+    said = errors(named("warpgroups", tensor="A_boxes"))
+    assert said and {d.code for d in said} == {"CG113"}
+    text = GEMM.replace("TARGET", "sm_90a").replace("KERNEL", "product").replace("SCALAR", "alpha")
+    (module,) = generate(text.replace("TENSOR", "A_boxes"), "x.yaml").modules
+    assert {plan.spec.family.name for plan in module.plan.kernels} == {"gemm_mma_sync"}

@@ -115,7 +115,7 @@ CONSTANTS = frozenset(
 _OF_TENSORS = (
     *("tma_{}", "tma_tensor_{}", "parts_{}", "mask_{}", "from_s{}", "to_g{}", "g{}_pieces", "s{}_layout"),
     *("thr_store_{}", "tiled_store_{}", "thr_load_{}", "tiled_load_{}", "to_s{}", "from_g{}", "of_columns_{}"),
-    *("boxes_{}", "first_{}", "rows_{}", "s{}_boxes", "BOX_{}", "BOX_BYTES_{}"),
+    *("s{}", "g{}", "boxes_{}", "first_{}", "rows_{}", "s{}_boxes", "BOX_{}", "BOX_BYTES_{}"),
 )
 
 IMPORTS = ("OperandMajorMode", "cpasync", "warp", "warpgroup")
