@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
 from math import lcm
 
 from tensor_layouts import Layout
 
 from cutegen.atoms.targets import WARP
-from cutegen.expressions.parsing import Call, Name, Typed, walk
+from cutegen.expressions.parsing import Call, Expr, Local, Name, Typed, walk
 from cutegen.families.common.pointwise import Operand
 from cutegen.language.kinds import MAX_INT as MAX_SIZE
 from cutegen.language.model import KernelSpec, Tensor
@@ -117,6 +117,22 @@ def names_read(statements: Sequence[Typed]) -> frozenset[str]:
 def may_branch(statements: Sequence[Typed]) -> bool:
     """Whether code for the statements may branch on values: functions do, arithmetic and comparisons select."""
     return any(isinstance(node, Call) for typed in statements for node in walk(typed.value))
+
+
+def may_branch_on(statements: Sequence[Typed], names: Container[str]) -> bool:
+    """The same of what tensors of these names hold, and of values that are computed of it."""
+    found: set[str] = set()
+
+    def holds(value: Expr) -> bool:
+        nodes = (node.id for node in walk(value) if isinstance(node, Name | Local))
+        return any(name in names or name in found for name in nodes)
+
+    for typed in statements:
+        if any(isinstance(node, Call) and holds(node) for node in walk(typed.value)):
+            return True
+        if holds(typed.value):
+            found.add(typed.target)
+    return False
 
 
 # Warps of a block that turns a tile: along the mode that is written in a row, and along the one that is read so

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from cutegen.expressions.parsing import coords
+from cutegen.families.common.planning import may_branch_on
 from cutegen.families.common.pointwise_text import Through, narrow_widths, pointwise_context
 from cutegen.families.gemm.wgmma.block_text import own_columns
 from cutegen.families.gemm.wgmma.fields import kind, names_of_fields
@@ -69,6 +70,7 @@ def epilogue_context(plan: WarpspecializedPlan) -> dict[str, Any]:
         "divides": any(f"{QUOTIENT}(" in line for line in printed),
         "clips_columns": plan.spec.schedule.predication[plan.n] == "mask",
         "row_blocks": (rows := plan.number("ROW_BLOCKS", plan.row_blocks)),
+        "clears_rows": plan.rows_masked and may_branch_on(plan.statements, held),
         "of_rows": "(0, None, 0)" if plan.own_columns > COLUMNS else "(0, None)",  # eight columns have no mode
         "row_values": f"((2, 2, {own_columns(plan)} // 8), {rows}, 1)",
     }

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
 from cutegen.codegen import generate
 from cutegen.families.gemm.wgmma.plan import WarpspecializedPlan
+from cutegen.verification.cases import Case
+from cutegen.verification.executor import EmulatorExecutor, load_module
+from cutegen.verification.runner import verify_case
 
 TEXT = """\
 cutegen: 1
@@ -66,3 +70,21 @@ def test_silu_divides_by_the_quotient_of_functions() -> None:
     text = TEXT.replace("SHAPE", "N").replace("TYPE", "f32").replace("SCHEDULE", "mma: {atom: wgmma}")
     (module,) = generate(text.replace("silu(A @ B.T + bias)", "A @ B.T / bias"), "linear.yaml").modules
     assert "_quotient" not in module.text  # what the spec divides is divided exactly
+
+
+@pytest.mark.parametrize(
+    "compute", ["C = A @ B.T - fmod(cast(coord(N), f32), bias)", '["x = bias * 2", "C = A @ B.T + fmod(3, x)"]']
+)
+def test_a_function_does_not_branch_on_rows_that_are_not_there(compute: str, tmp_path: Path) -> None:
+    """What a thread holds of its rows is loaded where these are there: else a register that nothing had written told
+    how often a loop runs.
+    """
+    text = TEXT.replace("SHAPE", "M").replace("TYPE", "f32").replace("SCHEDULE", "mma: {atom: wgmma}, tiler: {N: 32}")
+    (module,) = generate(text.replace("C = silu(A @ B.T + bias)", compute), "linear.yaml").modules
+    assert "rows.fill(0)" in module.text
+    (plain,) = generate(text.replace("silu(A @ B.T + bias)", "silu(A @ B.T) * bias"), "linear.yaml").modules
+    assert "rows.fill(0)" not in plain.text
+    path = tmp_path / "linear.py"
+    path.write_text(module.text, encoding="utf-8")
+    case = Case("few rows", "", {"M": 16, "N": 32, "K": 16}, "padded", "integers")
+    assert verify_case(module.plan, case, load_module(path), EmulatorExecutor(lines=False)).message == ""
