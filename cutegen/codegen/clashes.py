@@ -5,6 +5,7 @@ Names that many modules have are refused as a spec is read. What a kernel has be
 
 from __future__ import annotations
 
+import ast
 import re
 import symtable
 from collections.abc import Iterator
@@ -28,8 +29,14 @@ def clashes(text: str, spec: KernelSpec) -> list[Diagnostic]:
 
 
 def _defined(text: str, name: str) -> int:
-    """How often the module gives a name to something."""
-    return len(re.findall(rf"(?m)^((def|class) {name}\b|{name}(: \w+)? = )", text))
+    """How often the module gives a name to something. Its docstring may have lines that look so."""
+    if len(re.findall(rf"(?m)^((def|class) {name}\b|{name}(: \w+)? = )", text)) < 2:
+        return 1
+    nodes = ast.parse(text).body
+    defined = [node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.ClassDef)]
+    targets = [target for node in nodes if isinstance(node, ast.Assign) for target in node.targets]
+    targets += [node.target for node in nodes if isinstance(node, ast.AnnAssign)]
+    return [*defined, *(target.id for target in targets if isinstance(target, ast.Name))].count(name)
 
 
 def _taken(module: symtable.SymbolTable, names: list[str]) -> Iterator[str]:
