@@ -138,6 +138,7 @@ class KernelParts:
     # that is not a variable of the same name
     narrow: Mapping[str, str] = field(default_factory=dict)  # the same of its other launch, if it has one, for what its
     # accesses do not fit
+    words: Mapping[str, str] = field(default_factory=dict)  # the same of the launch between the two, if there is one
     largest: Mapping[str, str] = field(default_factory=dict)  # text of the largest size, by mode, that the grid counts
     limits: tuple[Limit, ...] = ()
     workspaces: Workspaces | None = None

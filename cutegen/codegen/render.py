@@ -122,6 +122,7 @@ def _module(plan: Plan, parts: KernelParts) -> dict[str, Any]:
         "kernel_template": f"{family_of(spec).name}/{parts.template}",
         "kernel_parameters": parameters,
         "kernel_arguments": [parts.launched.get(name, name) for name in names],
+        "word_arguments": [parts.words.get(name, name) for name in names],
         "narrow_arguments": [parts.narrow.get(name, name) for name in names],
         "launch_parameters": [
             *tensors,

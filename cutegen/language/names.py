@@ -74,7 +74,7 @@ RESERVED_ARGUMENTS = (
     "product", "rank", "residue", "rest", "rest_mn", "rest_v", "result", "row_size", "row_start", "row_threads",
     "seed", "self", "sizes", "smem", "smem_next", "smem_read", "smem_write", "stage", "stream", "tensors",
     "thr_layout", "thr_mma", "thread_offsets", "tidx", "tidy", "tile", "tiled_mma", "tiles", "turn", "tv_layout",
-    "val_layout", "value_idx", "value_offsets", "vector", "wants_gradient", "width",
+    "val_layout", "value_idx", "value_offsets", "vector", "wants_gradient", "width", "words_fit",
 )  # fmt: skip
 
 # What CuTeDSL calls the parameters and functions that it makes of a branch or a loop: inside they hide an argument.

@@ -122,7 +122,9 @@ def derived(plan: Plan, tile: Mapping[str, int]) -> Iterator[CaseRequest]:
     yield from _many_tiles(plan, tile)
     yield from _special(plan, primes, below)
     for mode in (m for m in spec.lead.shape if m in free and m not in op.without_reference(spec)):
-        yield CaseRequest(f"{mode} = 0", "an empty output: nothing is launched, nothing is written", {**deep, mode: 0})
+        yield CaseRequest(
+            f"{mode} = 0", "an empty output: nothing is launched, nothing is written", {**deep, mode: 0}, every_way=True
+        )
 
 
 def _many_tiles(plan: Plan, tile: Mapping[str, int]) -> Iterator[CaseRequest]:

@@ -18,6 +18,7 @@ from cutegen.planning.promises import known_divisor
 from cutegen.planning.report import Report
 
 NARROW = "narrow"  # the way of running with accesses of one element
+WORDS = "words"  # that with accesses of 32 bits
 
 
 def infer_fallback(spec: KernelSpec, report: Report, mode: str, vector: int, tile: int) -> KernelSpec:

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from tensor_layouts import Layout
 
-from cutegen.families.common.pointwise import Operand
+from cutegen.families.common.pointwise import WORD, Operand
 from cutegen.language.model import KernelSpec
 from cutegen.planning.promises import known_divisor
 
 
 @dataclass(frozen=True)
 class Narrowing:
-    """A kernel's two launches. `layout` is the (thread, value) layout of the narrow one, if it has another."""
+    """A kernel's launches. `layout` is the (thread, value) layout of the narrow one, if it has another."""
 
     spec: KernelSpec
     operands: tuple[Operand, ...]
@@ -26,6 +26,8 @@ class Narrowing:
     cluster: str = ""  # the text of how many thread blocks a cluster has; empty without clusters
     block: str = "THREADS, 1, 1"  # its sides
     options: tuple[str, ...] = ()  # more of each launch
+    empty: bool = False  # whether rows of no elements have the wide launch, whatever their addresses
+    word: int = 0  # elements of an access of the launch between the two; 0: there is none
 
     @property
     def applies(self) -> bool:
@@ -42,8 +44,12 @@ class Narrowing:
         """What the kernel is launched with where its accesses fit, by parameter."""
         if not self.applies:
             return {}
-        fitting = {f"m{o.tensor.name}": f"_aligned(m{o.tensor.name}, {self._constant(o)})" for o in self._moved()}
-        return {"width": "VECTOR", **fitting}
+        return {"width": "VECTOR", **self._aligned(self._constant)}
+
+    @property
+    def words(self) -> dict[str, str]:
+        """The same of the launch between the two, whose accesses are of words."""
+        return {"width": "WORD", **self._aligned(self._word)} if self.word else {}
 
     @property
     def narrow(self) -> dict[str, str]:
@@ -53,19 +59,18 @@ class Narrowing:
     def documentation(self, path: str) -> tuple[tuple[str, str], ...]:
         """What those who call the kernel should know of it; `path` is the key of the copies in the spec."""
         bits = max((o.bits for o in self.operands), default=0)
-        said = f"Accesses are of {bits} bits where sizes, strides and addresses allow, else of one element."
+        others = f"{WORD} bits or one element" if self.word else "of one element"
+        said = f"Accesses are of {bits} bits where sizes, strides and addresses allow, else {others}."
         return ((path, said),) if self.applies else ()
 
     @property
     def context(self) -> dict[str, Any]:
         """What `common/launches.j2` prints."""
-        lead = self.spec.lead
-        whole = self.mode in self.spec.static or known_divisor(self.spec, self.mode) % self.vector == 0
-        terms = [] if whole else [f"m{lead.name}.shape[{lead.shape.index(self.mode)}] % VECTOR == 0"]
-        terms += [f"_fits(m{o.tensor.name}, {self._constant(o)})" for o in self._moved()]
         return {
             "narrowing": self.applies,
-            "fitting": terms,
+            "empty_fits": self._length if self.empty else "",
+            "fitting": self._terms(self.vector, "VECTOR", self._constant),
+            "words_fitting": self._terms(self.word, "WORD", self._word) if self.word else [],
             "narrow_layout": self.layout,
             "layout_path": self.path,
             "launch_grid": f"grid * {self.cluster}, 1, 1" if self.cluster else "grid, 1, 1",
@@ -73,9 +78,27 @@ class Narrowing:
             "block": self.block,
         }
 
+    @property
+    def _length(self) -> str:
+        """The text of the size of the mode along which accesses are."""
+        lead = self.spec.lead
+        return f"m{lead.name}.shape[{lead.shape.index(self.mode)}]"
+
+    def _terms(self, vector: int, name: str, constant: Callable[[Operand], str]) -> list[str]:
+        """The texts of what holds where accesses of `vector` elements, which the module calls `name`, fit."""
+        whole = self.mode in self.spec.static or known_divisor(self.spec, self.mode) % vector == 0
+        terms = [] if whole else [f"{self._length} % {name} == 0"]
+        return terms + [f"_fits(m{o.tensor.name}, {constant(o)})" for o in self._moved()]
+
+    def _aligned(self, constant: Callable[[Operand], str]) -> dict[str, str]:
+        return {f"m{o.tensor.name}": f"_aligned(m{o.tensor.name}, {constant(o)})" for o in self._moved()}
+
     def _moved(self) -> Iterable[Operand]:
         """The operands that wide accesses move."""
         return (o for o in self.operands if o.vector > 1)
 
     def _constant(self, o: Operand) -> str:
         return "VECTOR" if o.vector == self.vector else str(o.vector)
+
+    def _word(self, o: Operand) -> str:
+        return "WORD" if o.vector >= self.word else str(o.vector)

@@ -24,6 +24,8 @@ def constants(plan: RowwisePlan) -> tuple[Constant, ...]:
         Constant("VALUES", str(plan.values), "of a thread at a time", "schedule.tiler"),
         Constant("VECTOR", str(plan.vector), "elements of one access", "schedule.copy"),
     ]
+    if plan.word:
+        found.append(Constant("WORD", str(plan.word), "elements of one access of 32 bits", "schedule.copy"))
     if plan.persistent:
         which = f" that clusters of {plan.cluster} fill" if plan.cluster > 1 else ""
         found += [

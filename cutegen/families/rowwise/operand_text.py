@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from cutegen.dtypes import Dtype
 from cutegen.expressions.tree import Cast, Expr, Name
-from cutegen.families.common.pointwise import Operand
+from cutegen.families.common.pointwise import WORD, Operand
 from cutegen.families.common.pointwise_text import copy_atom, unsigned_element, vector_text
 from cutegen.families.rowwise.plan import RowwisePlan
 from cutegen.language.model import Tensor
@@ -28,6 +28,7 @@ class OperandText:
     element: list[str]  # more arguments of a fragment
     is_bool: bool
     clear: str  # the statement that clears its registers before they are filled; nothing where they are not
+    each: bool  # whether accesses of one element load it without predicates, by `load_each`
     kept: bool  # whether its part of a row waits in shared memory
     source: str  # the variable of what a thread's values are loaded from
     held: str  # the values of its registers, in the type that all that is computed of them wants
@@ -58,6 +59,7 @@ def _operand(plan: RowwisePlan, o: Operand, converted: Dtype | None) -> OperandT
         element=[unsigned] if unsigned else [],
         is_bool=o.tensor.dtype is Dtype.bool,
         clear=_clear(plan, o),
+        each=loads_each(plan, o),
         kept=kept,
         source=f"t{lead}{'s' if kept else 'g'}{o.tensor.name}",
         held=_held(_loaded(plan, o), o.tensor.dtype, converted),
@@ -84,6 +86,18 @@ def splits(plan: RowwisePlan, o: Operand) -> bool:
     words of several elements together only in powers of two.
     """
     return plan.ahead and not o.broadcast and o.tensor.dtype.bytes < 4 and bool(plan.values & (plan.values - 1))
+
+
+def loads_each(plan: RowwisePlan, o: Operand) -> bool:
+    """Whether accesses of one element load a tensor without predicates.
+
+    Half a register that is loaded under a predicate is merged with the other half at once, which waits for the load.
+    Loads for the next rows would then not be under way while a block computes. Kernels that store along the row and
+    load no rows ahead gained nothing: the number of their instructions is what takes time.
+    """
+    waits = plan.ahead or not any(x.tensor.writes for x in plan.operands)
+    half = o.read and o.tensor.dtype.bits == WORD // 2 and not splits(plan, o)
+    return waits and half and bool(plan.word) and o.tensor.name not in plan.kept and plan.row in plan.masked
 
 
 def _held(values: str, dtype: Dtype, converted: Dtype | None) -> str:

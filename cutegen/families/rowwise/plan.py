@@ -7,9 +7,9 @@ from functools import cached_property
 
 from tensor_layouts import Layout
 
-from cutegen.families.common.pointwise import Operand
+from cutegen.families.common.pointwise import WORD, Operand
 from cutegen.families.rowwise.flat import flat
-from cutegen.families.rowwise.rows import RESIDENT, sms_for
+from cutegen.families.rowwise.rows import RESIDENT, sms_for, whole_tensors
 from cutegen.families.rowwise.schedule import Keep, Spec
 from cutegen.families.rowwise.walks import Program
 from cutegen.planning.plan import Plan
@@ -73,6 +73,18 @@ class RowwisePlan(Plan):
     def flat(self) -> Spec:
         """The spec with a row of one mode: `spec` itself, where a row has no more."""
         return flat(self.spec)
+
+    @property
+    def word(self) -> int:
+        """Elements of an access of 32 bits to the narrowest of the tensors that have all modes, where calls that the
+        wide accesses do not fit may have such accesses; 0 where these are of one element.
+
+        It is 0 where the size of a row is fixed: the wide accesses fit that.
+        """
+        if not self.flat.schedule.narrows or not self.fewer_threads or self.kept or self.row in self.flat.static:
+            return 0
+        word = WORD // min(t.dtype.bits for t in whole_tensors(self.flat))
+        return word if 1 < word < self.vector else 0
 
     @property
     def walked(self) -> bool:

@@ -17,7 +17,7 @@ from cutegen.families.rowwise.ahead_text import ahead
 from cutegen.families.rowwise.column_text import PATH, columns_of, counted_columns, is_double, workspaces
 from cutegen.families.rowwise.flat_text import flattened, part_sizes, row_limits, row_size
 from cutegen.families.rowwise.kept_text import kept
-from cutegen.families.rowwise.operand_text import splits
+from cutegen.families.rowwise.operand_text import loads_each, splits
 from cutegen.families.rowwise.plan import RowwisePlan
 from cutegen.families.rowwise.rows import fewest_threads
 from cutegen.families.rowwise.trees import tree_of
@@ -54,6 +54,7 @@ def kernel_parts(plan: RowwisePlan) -> KernelParts:
         ),
         launched=launched | narrowing.wide,
         narrow=launched | narrowing.narrow,
+        words=launched | narrowing.words,
         workspaces=workspaces(plan),
         largest={} if plan.walked or plan.longer or plan.row not in plan.spec.modes else {plan.row: _held(plan)},
         limits=_limits(plan),
@@ -69,7 +70,9 @@ def _narrowing(plan: RowwisePlan) -> Narrowing:
         most = "max(MOST_THREADS, THREADS)" if plan.beside else "MOST_THREADS"
         most = "RESIDENT" if plan.persistent else most  # as many have registers for all
         options, cluster = (f"max_number_threads=[{most}, 1, 1]",), plan.cluster_text
-        return Narrowing(plan.flat, plan.operands, plan.vector, plan.row, THREADS, None, cluster, block, options)
+        common = plan.flat, plan.operands, plan.vector, plan.row, THREADS
+        empty = any(loads_each(plan, o) for o in plan.operands)
+        return Narrowing(*common, None, cluster, block, options, empty, plan.word)
     layout = variants(plan)[-1].tv_layout
     return Narrowing(plan.flat, plan.operands, plan.vector, plan.row, THREADS, layout, plan.cluster_text)
 
@@ -160,6 +163,7 @@ def _context(plan: RowwisePlan) -> dict[str, Any]:
         "walks": texts.walks,
         "partials": texts.partials,
         "splits": bool(split := [texts.operands[o.tensor.name] for o in plan.operands if o.read and splits(plan, o)]),
+        "loads_each": any(o.each for o in texts.operands.values()),
         "clears": any(o.clear for o in split),
         "across": list({f.name: f for one in (texts, longer) if one for f in one.across}.values()),
         "aparts": list(dict.fromkeys(apart for one in (texts, longer) if one for apart in one.aparts)),

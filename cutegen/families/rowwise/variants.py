@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from cutegen.families.common.narrowing import NARROW, of_spec, promising, with_copy
+from cutegen.families.common.narrowing import NARROW, WORDS, of_spec, promising, with_copy
 from cutegen.families.rowwise.flat import as_written
 from cutegen.families.rowwise.plan import RowwisePlan
 from cutegen.families.rowwise.planning import plan as planned
@@ -19,12 +19,13 @@ def variants(plan: RowwisePlan) -> tuple[RowwisePlan, ...]:
     """The plan alone; of one whose launches choose, one for each choice that is not like another.
 
     That is how many threads a row has, whether its kernel holds a row or walks it, and whether accesses keep the
-    promises that wide ones need, or are of one element. Those of one element come last.
+    promises that wide ones need, are of words, or are of one element. Those of one element come last.
     """
     lengths = _lengths(plan)
     if not plan.flat.schedule.narrows:
         return lengths
-    return (*map(_wide, lengths), *map(_narrow, lengths))
+    words = map(_words, lengths) if plan.word else ()
+    return (*map(_wide, lengths), *words, *map(_narrow, lengths))
 
 
 def _lengths(plan: RowwisePlan) -> tuple[RowwisePlan, ...]:
@@ -44,7 +45,18 @@ def _wide(plan: RowwisePlan) -> RowwisePlan:
     return replace(plan, spec=as_written(wide), operands=of_spec(plan.operands, wide))
 
 
+def _words(plan: RowwisePlan) -> RowwisePlan:
+    found = _of_width(plan, plan.word, WORDS)
+    promised = promising(found.flat, found.operands, plan.row, found.vector)
+    return replace(found, spec=as_written(promised), operands=of_spec(found.operands, promised))
+
+
 def _narrow(plan: RowwisePlan) -> RowwisePlan:
-    one = with_copy(plan.flat, bits=widest_tensor(plan.flat).dtype.bits, fallback=None)
-    way = f"{plan.way}, {NARROW}" if plan.way else NARROW
+    return _of_width(plan, 1, NARROW)
+
+
+def _of_width(plan: RowwisePlan, vector: int, name: str) -> RowwisePlan:
+    """The plan with accesses of `vector` elements to whole tensors."""
+    one = with_copy(plan.flat, bits=vector * widest_tensor(plan.flat).dtype.bits, fallback=None)
+    way = f"{plan.way}, {name}" if plan.way else name
     return replace(planned(one), way=way, kept=plan.kept, slots=plan.slots, smem_bytes=plan.smem_bytes)

@@ -1,0 +1,140 @@
+"""Rows that accesses of 128 bits do not fit: they have accesses of 32 bits where those fit, else of one element."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from pathlib import Path
+
+import pytest
+import torch
+from compiling_kit import Compiler
+
+from cutegen import emulator
+from cutegen.codegen import Module, generate
+from cutegen.compiling import Compiled, Job
+from cutegen.families.rowwise.plan import RowwisePlan
+from cutegen.verification.cases import Case, derive_cases
+from cutegen.verification.executor import EmulatorExecutor, load_module
+from cutegen.verification.runner import verify_case
+
+pytest.importorskip("cutlass")
+
+SUMS = """\
+cutegen: 1
+kernel: sums
+op: rowwise
+tensors:
+  X: {shape: [M, N], dtype: bf16}
+  S: {shape: [M], dtype: f32, role: out}
+compute: S = log(sum(exp(X), N))
+schedule: {keep: registers, tiler: {M: 1, N: 1024}, threads_per_row: 128, shorter: fewer_threads, longer: refuse}
+targets: [sm_80]
+"""
+BACKWARD = """\
+cutegen: 1
+kernel: backward
+op: rowwise
+tensors:
+  X: {shape: [M, N], dtype: bf16}
+  dY: {shape: [M, N], dtype: bf16}
+  dX: {shape: [M, N], dtype: bf16, role: out}
+  dW: {shape: [N], dtype: f32, role: out}
+compute:
+  - dX = dY - mean(dY * X, N)
+  - dW = sum(dY * X, M)
+schedule: {keep: registers, tiler: {M: 4, N: 512}, threads_per_row: 32, shorter: fewer_threads, longer: refuse}
+targets: [sm_80]
+"""
+
+
+@lru_cache
+def _module(text: str) -> Module:
+    (module,) = generate(text, "x.yaml").modules
+    return module
+
+
+def _plan(text: str) -> RowwisePlan:
+    plan = _module(text).plan
+    assert isinstance(plan, RowwisePlan)
+    return plan
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "word"),
+    [
+        ("dtype: bf16", "dtype: bf16", 2),
+        ("dtype: bf16", "dtype: f16", 2),
+        ("dtype: bf16", "dtype: i8", 4),
+        ("dtype: bf16", "dtype: f32", 0),  # an element is a word
+        (", shorter: fewer_threads, longer: refuse}", "}\nstatic: {N: 500}", 0),  # whose accesses fit 500
+        ("targets:", "divisible: {N: 8}\ntargets:", 2),  # at any address
+        ("longer: refuse", "longer: refuse, copy: {fallback: refuse}", 0),
+        ("longer: refuse", "longer: refuse, copy: {bits: 32}", 0),  # the wide accesses are of words
+    ],
+)
+def test_elements_of_a_word(old: str, new: str, word: int) -> None:
+    text = SUMS.replace(old, new)
+    plan = _plan(text)
+    assert plan.word == word
+    assert any("words" in way.way for way in plan.ways) == bool(word)
+    assert ("elif words_fit:" in _module(text).text) == bool(word)
+
+
+def _cases(text: str, way: str) -> list[Case]:
+    return [case for case in derive_cases(_plan(text)) if way in case.name.split(", ")]
+
+
+def _problem(text: str, cases: list[Case], folder: Path, old: str = "", new: str = "") -> str:
+    """The first problem of some cases of a module in whose text `old` is replaced; empty if there is none."""
+    module = _module(text)
+    assert old in module.text, f"{old} is not in the module: adapt the change"
+    path = folder / f"{module.spec.kernel}.py"
+    path.write_text(module.text.replace(old, new) if old else module.text, encoding="utf-8")
+    loaded, executor = load_module(path), EmulatorExecutor(lines=False)
+    reports = (verify_case(module.plan, case, loaded, executor) for case in cases)
+    return next((f"{report.name}: {report.message}" for report in reports if report.status != "passed"), "")
+
+
+def test_sizes_of_cases_of_words_are_words() -> None:
+    cases = _cases(SUMS, "words")
+    assert cases and not [case for case in cases if case.sizes["N"] % 2]
+    assert [case for case in cases if case.sizes["N"] % 8]
+
+
+@pytest.mark.parametrize(
+    ("way", "old", "new"),
+    [
+        ("words", "words_fit = mX.shape[1] % WORD == 0", "words_fit = mX.shape[1] >= 0"),
+        ("narrow", "own(value_idx), m.shape[1] - 1)", "own(value_idx), m.shape[1])"),
+        ("narrow", "own(value_idx), m.shape[1] - 1)", "own(value_idx), m.shape[1] - 2)"),
+        ("narrow", "[cutlass.min(at, size - 1) for", "[at for"),
+    ],
+    ids=["odd rows in words", "one beyond the end", "the last one twice", "rows beyond the end"],
+)
+def test_wrong_bounds_are_seen(way: str, old: str, new: str, tmp_path: Path) -> None:
+    cases = _cases(SUMS, "words") + _cases(SUMS, "narrow")
+    problem = _problem(SUMS, cases, tmp_path, old, new)
+    assert problem
+    assert _problem(SUMS, [case for case in cases if problem.startswith(f"{case.name}:")], tmp_path) == ""
+
+
+def test_rows_of_no_elements_read_none(tmp_path: Path) -> None:
+    """Rows of no elements have strides of 1, which no access of several elements fits."""
+    path = tmp_path / "sums.py"
+    path.write_text(_module(SUMS).text, encoding="utf-8")
+    sums = torch.zeros(3)
+    emulator.run(load_module(path), torch.empty(3, 0, dtype=torch.bfloat16), outputs={"s": sums}, kernel="sums")
+    assert sums.tolist() == [float("-inf")] * 3
+
+
+def test_single_elements_are_loaded_without_branches(compiler: Compiler) -> None:
+    """Those of the next rows: what is loaded under a branch is merged with half a register at its end, which waits."""
+    module = _module(BACKWARD)
+    (made,) = compiler([Job(module.text, "backward", "sm_80")])
+    assert isinstance(made, Compiled), made
+    kernels = [k for k in made.artefact.ptx.split(".visible .entry")[1:] if "ld.global.b16" in k]
+    assert len(kernels) == 1
+    runs = re.split(r"^\$L__|\bbra\b", kernels[0], flags=re.MULTILINE)
+    loads = [run.count("ld.global.b16") for run in runs if "ld.global.b16" in run]
+    assert loads and min(loads) >= _plan(BACKWARD).values
