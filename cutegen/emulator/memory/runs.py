@@ -63,16 +63,17 @@ def gather(
     `keep` has the thread and the block of the lane that reads each piece. Returns with them the reads that are to
     begin, with the numbers of their pieces. Raises Stop as a load of each piece does, with nothing changed.
     """
-    data: Array = np.zeros((len(addresses), piece), np.uint8)
+    data: Array | None = None
     lost = np.zeros((len(addresses), piece), np.bool_)
     flights = []
     mask = np.zeros(access.shape, np.bool_)
     mask[keep] = True
     for arena, cells, pieces in _pieces(access, addresses, piece, mask, instruction, "reads"):
         found = group_of(arena.bytes, piece).take(cells, axis=0)
-        if len(pieces) == len(data):
+        if len(pieces) == len(addresses):
             data = found
         else:
+            data = np.zeros((len(addresses), piece), np.uint8) if data is None else data
             data[pieces] = found
         if arena.flags is not None:
             lost[pieces] = (group_of(arena.flags, piece)[cells] & UNWRITTEN) != 0
@@ -80,7 +81,7 @@ def gather(
             some = keep[0][pieces], keep[1][pieces]
             flights.append((access.hazards.read_run(arena, cells[:, None], piece, some, instruction), pieces))
         access.latest = arena.name
-    return data.reshape(-1), lost.reshape(-1), flights
+    return np.zeros(0, np.uint8) if data is None else data.reshape(-1), lost.reshape(-1), flights
 
 
 def store_global(access: GlobalAccess, address: int, data: Array, lane: Lane, instruction: Instruction) -> Landing:
@@ -137,11 +138,14 @@ def _pieces(
     """
     where, _ = access.memory.folded(told, 0)
     found = []
+    low, high = (int(where.min()), int(where.max()) + piece) if len(where) else (0, 0)
     left = np.ones(len(where), np.bool_)
     for arena in access.memory.arenas:
-        inside = left & (where >= arena.low) & (where + piece <= arena.high)
-        if inside.any():
-            numbers = np.flatnonzero(inside)
+        if high <= arena.low or arena.high <= low:
+            continue
+        inside = left if arena.low <= low and high <= arena.high else (where >= arena.low) & (where + piece <= arena.high)
+        numbers = np.flatnonzero(inside & left)
+        if len(numbers):
             cells = (where[numbers] - arena.start) // piece
             if arena.flags is not None and (gaps := (group_of(arena.flags, piece)[cells] & GAP).any(axis=1)).any():
                 raise access.gap(arena, np.full((1, 1), cells[gaps][0]), piece, mask, instruction)
@@ -149,6 +153,8 @@ def _pieces(
                 at = np.full((1, 1), cells[0])
                 access.refuse_early(access.earlier, arena, at, piece, mask, instruction, verb)
             found.append((arena, cells, numbers))
+            if len(numbers) == len(where):
+                return found
             left &= ~inside
     if left.any():
         access.find(np.full((1, 1), where[left][0]), 0, piece, mask, instruction)  # raises
@@ -166,7 +172,7 @@ def check_run(memory: SharedMemory, access: SharedAccess, verb: str) -> Array:
     """The flags of the units of an access of one lane. Raises Stop for a unit that must not be touched."""
     rows, column = _place(memory, access)
     flags = np.asarray(memory.flags[rows, column])
-    if (flags & TABOO).any():
+    if np.count_nonzero(flags) and (flags & TABOO).any():
         memory.refuse(access, [np.full((1, 1), flag) for flag in flags], access.mask, verb)
     return flags
 
@@ -175,12 +181,12 @@ def store_shared(memory: SharedMemory, access: SharedAccess, data: Array, lost: 
     """Puts bytes where the one lane of an access is, of which those `lost` were never written. Raises Stop."""
     rows, column = _place(memory, access)
     memory.data[rows, column] = np.ascontiguousarray(data).view(memory.data.dtype)
-    some = bool(lost.any())
-    if not some and not memory.dirty[rows].any():
+    some = bool(np.count_nonzero(lost))
+    if not some and not np.count_nonzero(memory.dirty[rows]):
         return  # all of it is written already, in all blocks
     bad = lost.reshape(-1, memory.unit).any(axis=1) if some else np.zeros(access.count, np.bool_)
     memory.flags[rows, column] = np.where(bad, np.uint8(UNWRITTEN_UNIT), np.uint8(0))
-    memory.dirty[rows] = memory.flags[rows].max(axis=1)
+    memory.dirty[rows] = _of_any_block(memory.flags[rows])
 
 
 @dataclass(frozen=True)
@@ -222,13 +228,13 @@ def store_runs(memory: SharedMemory, runs: Runs, data: Array, lost: Array) -> No
     """
     index, shape = runs.index(), (len(runs.rows), runs.count)
     memory.data[index] = data.view(memory.data.dtype).reshape(shape).T
-    some = bool(lost.any())
+    some = bool(np.count_nonzero(lost))
     if not some and not any(memory.dirty[row : row + runs.count].any() for row in runs.starts()):
         return  # all of it is written already, in all blocks
     bad = lost.reshape(*shape, memory.unit).any(axis=2).T if some else np.zeros(shape[::-1], np.bool_)
     memory.flags[index] = np.where(bad, np.uint8(UNWRITTEN_UNIT), np.uint8(0))
     for row in runs.starts():
-        memory.dirty[row : row + runs.count] = memory.flags[row : row + runs.count].max(axis=1)
+        memory.dirty[row : row + runs.count] = _of_any_block(memory.flags[row : row + runs.count])
 
 
 def store_units(memory: SharedMemory, rows: Array, columns: Array, values: Array, lost: Array | None) -> None:
@@ -238,10 +244,15 @@ def store_units(memory: SharedMemory, rows: Array, columns: Array, values: Array
     """
     cells = rows * memory.shape[1] + columns
     memory.data.reshape(-1)[cells] = values
-    if lost is None and not memory.dirty.take(rows).any():
+    if lost is None and not np.count_nonzero(memory.dirty.take(rows)):
         return  # all of it is written already, in all blocks
     memory.flags.reshape(-1)[cells] = 0 if lost is None else np.where(lost, np.uint8(UNWRITTEN_UNIT), np.uint8(0))
-    memory.dirty[rows] = memory.flags[rows].max(axis=-1)
+    memory.dirty[rows] = _of_any_block(memory.flags[rows])
+
+
+def _of_any_block(flags: Array) -> Array:
+    """The flags that a unit has in any block, from those that it has in each, along the last axis."""
+    return np.asarray(flags[..., 0] if flags.shape[-1] == 1 else flags.max(axis=-1))
 
 
 def _place(memory: SharedMemory, access: SharedAccess) -> tuple[slice, int]:

@@ -63,13 +63,25 @@ class TensorMap:
         which of them the tensor has; or of parts of so many bytes, into which it may be cut.
         """
         each = (size or self.itemsize) // self.itemsize
-        at, inside = np.asarray(self.address, np.int64), np.asarray(True)
+        offsets = _offsets(self.box, self.strides, each)
+        at = offsets + (self.address + sum(c * stride for c, stride in zip(coordinates, self.strides, strict=True)))
+        ends = zip(coordinates, self.box, self.sizes, strict=True)
+        if all(0 <= c and c + extent <= size for c, extent, size in ends):
+            return at, np.ones(len(at), np.bool_)
+        inside = np.asarray(True)
         for i in reversed(range(self.rank)):
-            step = 1 if i else each
-            along = np.arange(0, self.box[i], step, dtype=np.int64) + coordinates[i]
-            at = at[..., None] + along * self.strides[i]
+            along = np.arange(0, self.box[i], 1 if i else each, dtype=np.int64) + coordinates[i]
             inside = inside[..., None] & (along >= 0) & (along < self.sizes[i])
-        return at.reshape(-1), np.broadcast_to(inside, at.shape).reshape(-1)
+        return at, inside.reshape(-1)
+
+
+@lru_cache(maxsize=64)
+def _offsets(box: tuple[int, ...], strides: tuple[int, ...], each: int) -> Array:
+    """Where parts of a box lie, counted in bytes from its first element: `each` elements of the innermost mode."""
+    at = np.asarray(0, np.int64)
+    for i in reversed(range(len(box))):
+        at = at[..., None] + np.arange(0, box[i], 1 if i else each, dtype=np.int64) * strides[i]
+    return np.asarray(at.reshape(-1))
 
 
 @lru_cache(maxsize=64)

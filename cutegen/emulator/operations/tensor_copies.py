@@ -87,7 +87,8 @@ def _load(
             found, bad, landing = load_places(lanes.access, addresses[inside], size, lane, instruction)
             data[inside], lost[inside] = found.reshape(-1, size), bad.reshape(-1, size)
     start = shared_start(lanes, targets[0][0], lane)
-    moved, unknown = (_swizzled(part.reshape(-1), start, tensor.swizzle) for part in (data, lost))
+    moved = _swizzled(data.reshape(-1), start, tensor.swizzle)
+    unknown = _swizzled(lost.reshape(-1), start, tensor.swizzle) if np.count_nonzero(lost) else lost.reshape(-1)
     left = [len(targets)]
 
     def seen(observer: Lane) -> None:
