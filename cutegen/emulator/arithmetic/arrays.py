@@ -40,6 +40,11 @@ def elementwise(function: Function, dtype: Any) -> Function:
     return on_halves
 
 
+def has_any(array: Array | np.bool_) -> bool:
+    """Whether an entry is not zero, as `array.any()` says, in a third of its time for as few entries as lanes are."""
+    return np.count_nonzero(array) > 0
+
+
 def with_rows(array: Array, more: int) -> Array:
     """An array with so many rows of zeros more, which take memory only once they are written to."""
     wider = _sparse((len(array) + more, array.shape[1]), array.dtype)

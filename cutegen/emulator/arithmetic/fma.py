@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from cutegen.emulator.arithmetic import whole_numbers
-from cutegen.emulator.arithmetic.arrays import Array
+from cutegen.emulator.arithmetic.arrays import Array, has_any
 from cutegen.emulator.arithmetic.exact_values import to_odd, two_product, two_sum
 from cutegen.emulator.arithmetic.formats import NAN32, canonical_f64, narrow_f32
 
@@ -60,7 +60,7 @@ def _slow_f32(a: Array, b: Array, c: Array, s: Array, r: Array, doubled: Array) 
     product = np.multiply(a, b, dtype=np.float64)
     after = s - product
     suspect &= (product - (s - after)) + (c - after) != 0  # as in `two_sum`: where s is exact, r is rounded once
-    if not suspect.any():
+    if not has_any(suspect):
         return r
     shape = suspect.shape
     where = np.nonzero(suspect.reshape(-1))[0]

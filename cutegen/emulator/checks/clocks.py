@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cutegen.emulator.arithmetic.arrays import Array
+from cutegen.emulator.arithmetic.arrays import Array, has_any
 from cutegen.emulator.checks.known_rows import KnownRows
 from cutegen.emulator.lanes import WARP, Mask, spread
 
@@ -219,7 +219,7 @@ class Clocks:
         if count < WARP:
             return None
         first, cluster = int(members.min()), int(clusters[0])
-        if int(members.max()) - first != count - 1 or (clusters != cluster).any():
+        if int(members.max()) - first != count - 1 or has_any(clusters != cluster):
             return None
         return cluster, slice(first, first + count)
 

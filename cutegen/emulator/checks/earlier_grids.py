@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cutegen.emulator.arithmetic.arrays import Array
+from cutegen.emulator.arithmetic.arrays import Array, has_any
 from cutegen.emulator.checks.clocks import whole
 from cutegen.emulator.checks.global_races import NEVER, ClockEpochs, Epochs
 from cutegen.emulator.lanes import Mask
@@ -46,7 +46,7 @@ class EarlierGrids:
     def unknown_to(self, lanes: Mask) -> Array:
         """The lanes of the mask for which those grids may still run."""
         left = whole(lanes, self.shape) & ~self._known
-        if left.any():
+        if has_any(left):
             self._known |= self._ordered()
             left &= ~self._known
         return left

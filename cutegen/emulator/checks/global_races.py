@@ -13,7 +13,7 @@ from typing import Literal
 
 import numpy as np
 
-from cutegen.emulator.arithmetic.arrays import Array
+from cutegen.emulator.arithmetic.arrays import Array, has_any
 from cutegen.emulator.checks.clocks import Clocks
 from cutegen.emulator.lanes import Mask
 from cutegen.emulator.native.library import AccessResult, core
@@ -109,10 +109,10 @@ class ClockEpochs(Epochs):
         me, cluster = mine % size * padded + lanes % threads, mine // size
         alone = self.clocks.before(cluster, me, member, times)
         several = known & (others < 0)
-        if several.any():
+        if has_any(several):
             first = (theirs % size * padded)[several]
             alone[several] = self.clocks.all_before(cluster[several], me[several], first, times[several])
-        for rank in range(1, size if whole.any() else 1):
+        for rank in range(1, size if has_any(whole) else 1):
             first = np.full(int(whole.sum()), rank * padded)
             alone[whole] &= self.clocks.all_before(cluster[whole], me[whole], first, times[whole])
         return np.asarray(known & alone)
@@ -216,20 +216,20 @@ class TouchRecord:
     ) -> Clash | None:
         """Notes writes, or returns the first clash of one of them with another access."""
         before = self._writer[units]
-        if (before != NOBODY).any():
+        if has_any(before != NOBODY):
             clash = _clash(before, self._writer_epoch[units], units, lanes, epochs, threads, "wrote", ordered)
             if clash is not None:
                 return self._told(clash)
         if self._reader is not None:
             readers = self._reader[units]
-            if (readers != NOBODY).any():
+            if has_any(readers != NOBODY):
                 clash = _clash(readers, self._reader_epoch[units], units, lanes, epochs, threads, "read", ordered)
                 if clash is not None:
                     return self._told(clash)
         self._writer[units] = lanes
         self._writer_epoch[units] = epochs
         self._keep_line("wrote", units, line)
-        if (self._writer[units] != lanes).any():  # two of these very writes
+        if has_any(self._writer[units] != lanes):  # two of these very writes
             clash = _clash(
                 self._writer[units], self._writer_epoch[units], units, lanes, epochs, threads, "wrote", ordered
             )
@@ -248,14 +248,14 @@ class TouchRecord:
     ) -> Clash | None:
         """Notes reads, or returns the first clash of one of them with a write."""
         writer = self._writer[units]
-        if (writer != NOBODY).any():
+        if has_any(writer != NOBODY):
             clash = _clash(writer, self._writer_epoch[units], units, lanes, epochs, threads, "wrote", ordered)
             if clash is not None:
                 return self._told(clash)
         reader = self.begin_reads()
         before = reader[units]
         after = np.broadcast_to(lanes, units.shape)
-        if (before != NOBODY).any():
+        if has_any(before != NOBODY):
             here = lanes // threads
             same = block_of(before, threads) == here
             # whoever is ordered after this reader is ordered after those that are ordered before it
@@ -267,7 +267,7 @@ class TouchRecord:
         self._keep_line("read", units, line)
         kept = reader[units]
         several = kept != after  # another one of these very reads
-        if several.any():
+        if has_any(several):
             block = block_of(after, threads)
             near = several & (block_of(kept, threads) == block)
             reader[units[near]] = _BLOCK - block[near]
@@ -283,7 +283,7 @@ class TouchRecord:
     def check(self, units: Array, lanes: Array, epochs: Array, threads: int, ordered: Before) -> Clash | None:
         """The first clash of reads that are not kept with a write, or None."""
         writer = self._writer[units]
-        if not (writer != NOBODY).any():
+        if not has_any(writer != NOBODY):
             return None
         clash = _clash(writer, self._writer_epoch[units], units, lanes, epochs, threads, "wrote", ordered)
         return None if clash is None else self._told(clash)
@@ -340,7 +340,7 @@ def _clash(
     """
     clash = (others != NOBODY) & ((others != lanes) | (their_epochs == NEVER))
     clash &= ~ordered(others, their_epochs, lanes, epochs, threads)
-    if not clash.any():
+    if not has_any(clash):
         return None
     row, column = (int(i) for i in np.argwhere(clash)[0])
     return Clash(row, int(units[row, column]), int(others[row, column]), done)

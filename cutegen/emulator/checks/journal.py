@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from cutegen.emulator.arithmetic.arrays import Array
+from cutegen.emulator.arithmetic.arrays import Array, has_any
 from cutegen.emulator.checks.shared_history import SharedHistory
 from cutegen.emulator.checks.shared_races import AccessLog, SharedAccess
 from cutegen.emulator.lanes import spread
@@ -106,7 +106,7 @@ def swapped(one: Journal, other: Journal) -> Swapped | None:
     pairs = [_together(keys, cells) for cells, keys, *_ in runs]
     _, mine, theirs = np.intersect1d(pairs[0], pairs[1], return_indices=True)
     differ = before[0][mine] != before[1][theirs]
-    if not differ.any():
+    if not has_any(differ):
         return None
     mine, theirs = mine[differ], theirs[differ]
     at = int(np.argmin(runs[0][3][mine]))
@@ -116,7 +116,7 @@ def swapped(one: Journal, other: Journal) -> Swapped | None:
     first, second = int(before[0][here]), int(before[1][there])
     for writer, run, place in ((first, runs[1], there), (second, runs[0], here)):
         later = (run[0] == cells[here]) & (run[1] == writer)
-        if writer >= 0 and later[place:].any():
+        if writer >= 0 and has_any(later[place:]):
             found = _touch(writer, True)
             return Swapped(found, touch) if writer == first else Swapped(touch, found)
     if first < 0 or second < 0:

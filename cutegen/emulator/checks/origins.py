@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import numpy as np
 
-from cutegen.emulator.arithmetic.arrays import Array
+from cutegen.emulator.arithmetic.arrays import Array, has_any
 from cutegen.emulator.checks.faults import Stop, Witness
 from cutegen.emulator.checks.poison import poisoned_lanes
 from cutegen.emulator.lanes import Mask, both
@@ -100,12 +100,12 @@ class Origins:
         mask = self._executing(instruction, lanes, mask)
         if self.loaded is not None:
             found = np.where(self.loaded != 0, self.loaded, found)
-        if instruction.opcode in _EXCHANGES and found.any():
+        if instruction.opcode in _EXCHANGES and has_any(found):
             found = self._of_any_lane(found)
         for slot, poison in lanes.poison.items():
             if poison is not before.get(slot) and not (slot in read and slot not in before):
                 bare = poisoned_lanes(poison) & (found == 0)
-                whole = np.where(bare, self._of_result(instruction), found) if bare.any() else found
+                whole = np.where(bare, self._of_result(instruction), found) if has_any(bare) else found
                 self._of[slot] = whole if mask is None else np.where(mask, whole, self._of.get(slot, _NONE))
 
     def spoil(self, slots: Sequence[int], predicate: int, mask: Array) -> None:
@@ -150,7 +150,7 @@ class Origins:
                 continue
             bad = np.asarray(True) if poison is None else poisoned_lanes(poison)
             marks = self._of.get(slot, _NONE)
-            if ((marks == 0) & bad).any():
+            if has_any((marks == 0) & bad):
                 marks = np.where(marks == 0, self._of_register(slot, instruction, "this thread has not"), marks)
                 self._of[slot] = marks
             found = np.where((found == 0) & bad, marks, found)

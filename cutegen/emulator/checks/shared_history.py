@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from cutegen.emulator.arithmetic.arrays import Array, with_rows
+from cutegen.emulator.arithmetic.arrays import Array, has_any, with_rows
 from cutegen.emulator.checks.clocks import ALWAYS, Clocks, whole
 from cutegen.emulator.checks.core_accesses import CoreAccesses, Given
 from cutegen.emulator.checks.faults import Stop, Witness
@@ -109,7 +109,7 @@ class SharedHistory:
         code = (touches.members // clocks.padded - touches.columns) % clocks.size * warps
         code += touches.members % clocks.padded // WARP
         rows = self._row_of.take(code)
-        if (rows < 0).any():
+        if has_any(rows < 0):
             for new in np.unique(code[rows < 0]).tolist():
                 self._row_of[new] = len(self._readers)
                 if self._core is not None:
@@ -132,7 +132,7 @@ class SharedHistory:
         self._writer[touches.cells] = touches.members
         self._note_write(touches, access.instruction.line)
         twice = self._writer.take(touches.cells) != touches.members
-        if twice.any():  # two of these very writes
+        if has_any(twice):  # two of these very writes
             raise self._race(access.instruction, touches, int(twice.argmax()), "writes", self._writer)
 
     def start(self, agents: Array, access: SharedAccess, checked: bool = False) -> None:
@@ -209,7 +209,7 @@ class SharedHistory:
         touches = self.touches(access) if touches is None else touches
         self._check_writer(access.instruction, touches, "writes")
         cells = touches.cells
-        if self._sources is not None and (busy := self._sources.busy(cells)).any():
+        if self._sources is not None and has_any(busy := self._sources.busy(cells)):
             at = int(busy.argmax())
             line = self._sources.line(int(cells[at]))
             byte = int(touches.rows[at]) * self.unit
@@ -229,7 +229,7 @@ class SharedHistory:
             if not np.count_nonzero(when):
                 continue
             late = (when > 0) & ~self.clocks.before(touches.clusters, touches.members, agent, when)
-            if late.any():
+            if has_any(late):
                 raise self._read_by_agent(access.instruction, touches, int(late.argmax()))
         if not self._readers:
             return
@@ -240,7 +240,7 @@ class SharedHistory:
             times = self._when.reshape(-1).take(which * self._when.shape[1] + cells[some])
             known = self.clocks.bits_before(touches.clusters[some], touches.members[some], first, times)
             left = held[which, some] & ~known
-            if left.any():
+            if has_any(left):
                 bad = int((left != 0).argmax())
                 other = int(first[bad]) + (int(left[bad]) & -int(left[bad])).bit_length() - 1
                 raise self._race(access.instruction, touches, int(some[bad]), "writes", None, other)
@@ -264,7 +264,7 @@ class SharedHistory:
         writer, times = self._writer.take(touches.cells), self._written.take(touches.cells)
         seen = self.clocks.covered(touches.clusters, touches.members, writer, times)
         bad = ~seen & (writer < self.clocks.members)
-        if not bad.any():
+        if not has_any(bad):
             return
         at = int(bad.argmax())
         other, line = (
@@ -320,7 +320,7 @@ class SharedHistory:
         """Raises Stop unless the last write of each unit is ordered before who touches it now."""
         writer, times = self._writer.take(touches.cells), self._written.take(touches.cells)
         bad = ~self.clocks.before(touches.clusters, touches.members, writer, times)
-        if bad.any():
+        if has_any(bad):
             raise self._race(instruction, touches, int(bad.argmax()), verb, self._writer)
 
     def _named(self, touches: Touches, at: int, member: int) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from cutegen.emulator.arithmetic.arrays import Array
+from cutegen.emulator.arithmetic.arrays import Array, has_any
 from cutegen.emulator.checks.faults import Stop, Witness
 from cutegen.emulator.lanes import WARP, Mask, both
 from cutegen.emulator.ptx.model import Instruction
@@ -72,7 +72,7 @@ class AccessLog:
         if writes:
             self._check(writes, reads)
         self.writes += _within(flying, blocks)
-        if gone is not None and gone.any():
+        if gone is not None and has_any(gone):
             self.writes += _within(writes, gone)
             self.reads += _within(reads, gone)
 
@@ -88,13 +88,13 @@ class AccessLog:
             owner[index] = thread[:, None]
         for write, (index, thread) in zip(writes, spread, strict=True):
             bad = owner[index] != thread[:, None]
-            if bad.any():
+            if has_any(bad):
                 raise self._race(write, index, thread, owner, bad, writes, columns, "write")
         for read in reads:
             index, thread = self._spread(read, columns)
             found = owner[index]
             bad = (found >= 0) & (found != thread[:, None])
-            if bad.any():
+            if has_any(bad):
                 raise self._race(read, index, thread, owner, bad, writes, columns, "read")
 
     def _spread(self, access: SharedAccess, columns: int) -> tuple[Array, Array]:
@@ -131,7 +131,7 @@ class AccessLog:
         line, what = 0, ""
         for write in writes:
             cells, threads = self._spread(write, columns)
-            if ((cells == cell) & (threads == other)[:, None]).any():
+            if has_any((cells == cell) & (threads == other)[:, None]):
                 line, what = write.instruction.line, f" with a part of {write.tensor}" if write.tensor else ""
         byte, me = cell // columns * self.unit, int(thread[lane])
         with_what = f" with a part of {access.tensor}" if access.tensor else ""
@@ -158,7 +158,7 @@ def _within(accesses: Sequence[SharedAccess], blocks: Mask) -> list[SharedAccess
     for access in accesses:
         mask = both(access.mask, blocks)
         assert mask is not None
-        if mask.any():
+        if has_any(mask):
             kept.append(replace(access, mask=mask))
     return kept
 

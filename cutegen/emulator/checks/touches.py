@@ -8,7 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
-from cutegen.emulator.arithmetic.arrays import Array
+from cutegen.emulator.arithmetic.arrays import Array, has_any
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ def overlap(rows: Array, columns: Array, counts: Array) -> bool:
     order = np.lexsort((rows, columns))
     rows, columns = rows[order], columns[order]
     near = (columns[1:] == columns[:-1]) & (rows[1:] - rows[:-1] < counts[order[:-1]])
-    return bool(near.any())
+    return has_any(near)
 
 
 class GatheredReads(Protocol):

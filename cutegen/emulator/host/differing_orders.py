@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from cutegen.emulator.arithmetic.arrays import has_any
 from cutegen.emulator.checks.faults import Fault, Kind, Note, triple
 from cutegen.emulator.checks.journal import Journal, Touch, swapped
 from cutegen.emulator.checks.places import place_of
@@ -20,7 +21,7 @@ def differences(first: GlobalMemory, second: GlobalMemory, kernel: str) -> list[
     """A fault for the first tensor that two orders of the same launch leave different; none if there is no such."""
     for one, other in zip(first.arenas, second.arenas, strict=True):
         different = one.bytes != other.bytes
-        if different.any():
+        if has_any(different):
             text = f"{one.name} differs between this order of blocks and warps and the first"
             return [in_tensor("order-dependent", text, kernel, one, one.start + int(different.argmax()))]
     return []

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from cutegen.emulator.arithmetic.arrays import Array
+from cutegen.emulator.arithmetic.arrays import Array, has_any
 from cutegen.emulator.checks.faults import Stop, Witness
 from cutegen.emulator.lanes import WARP, Mask, first_lane, spread
 from cutegen.emulator.machine.program import Block, Program
@@ -38,13 +38,13 @@ class ThreadsApart:
         """
         self.arrive(here)
         warps = warps_of(here)
-        if self.left is not None and (left := warps & self.left).any():
+        if self.left is not None and has_any(left := warps & self.left):
             text = "this thread has exited after work of its own, and never came to this barrier, which needs its warp"
             raise Stop("barrier", text, instruction, first_lane(left, self.shape))
         absent = warps & ~here
         if alive is not None:
             absent &= alive
-        if not absent.any():
+        if not has_any(absent):
             return
         for number, lanes in ready.items():
             if number in self._leaving and lanes is not None:
@@ -55,7 +55,7 @@ class ThreadsApart:
     def arrive(self, here: Array) -> None:
         """Notes that the lanes of a mask come to any barrier."""
         for line, (instruction, lanes) in list(self._owed.items()):
-            if (left := lanes & ~here).any():
+            if has_any(left := lanes & ~here):
                 self._owed[line] = instruction, left
             else:
                 del self._owed[line]
@@ -66,12 +66,12 @@ class ThreadsApart:
         Raises Stop for a lane without which others wait at an aligned barrier.
         """
         for instruction, lanes in self._owed.values():
-            if (missing := lanes & gone).any():
+            if has_any(missing := lanes & gone):
                 text = "this thread exits without coming to this barrier, which needs all threads of its warp"
                 witnesses = () if at is None else (Witness("it exits here", at.line),)
                 raise Stop("barrier", text, instruction, first_lane(missing, self.shape), witnesses=witnesses)
         some = gone & warps_of(alive)
-        if some.any() and self._works(number):
+        if has_any(some) and self._works(number):
             self.left = some if self.left is None else self.left | some
 
     def _works(self, number: int) -> bool:

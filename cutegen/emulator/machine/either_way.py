@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from cutegen.emulator.arithmetic.arrays import Array
+from cutegen.emulator.arithmetic.arrays import Array, has_any
 from cutegen.emulator.checks.faults import Stop
 from cutegen.emulator.lanes import Mask, both
 from cutegen.emulator.machine.native_steps import Joined, NativeSteps
@@ -137,7 +137,7 @@ class EitherWay:
             return
         send(target, taken)
         rest = both(mask, ~taken)
-        if taken is not mask and rest is not None and rest.any():
+        if taken is not mask and rest is not None and has_any(rest):
             send(onward, rest)
 
     def _check_unreached(self, number: int, instruction: Instruction, mask: Array) -> None:

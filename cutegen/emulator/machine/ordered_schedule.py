@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cutegen.emulator.arithmetic.arrays import Array
+from cutegen.emulator.arithmetic.arrays import Array, has_any
 from cutegen.emulator.checks.clocks import whole
 from cutegen.emulator.checks.global_races import Epochs
 from cutegen.emulator.lanes import WARP, Mask
@@ -92,11 +92,11 @@ class OrderedSchedule(Schedule):
         here = whole(self.lanes.active(mask), self.lanes.shape)
         self._note_arrival(end, here)
         through = wait.come(self.lanes, here)
-        if through.any() and self._resting is not None and isinstance(wait, PhaseWait):
+        if has_any(through) and self._resting is not None and isinstance(wait, PhaseWait):
             self._held.append(_Held(Passed(end.instruction), following, through))
-        elif through.any():
+        elif has_any(through):
             self._go(following, through)
-        if (left := here & ~through).any():
+        if has_any(left := here & ~through):
             self._held.append(_Held(wait, following, left))
 
     def _waits(self) -> bool:
@@ -121,12 +121,12 @@ class OrderedSchedule(Schedule):
         kept: list[_Held] = []
         for held in self._held:
             free = held.look(self.lanes)
-            if free is None or not free.any():
+            if free is None or not has_any(free):
                 kept.append(held)
                 continue
             _add(places, held.following, free)
             held.lanes = held.lanes & ~free
-            if held.lanes.any():
+            if has_any(held.lanes):
                 kept.append(held)
         self._held = kept
         return places

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cutegen.emulator.arithmetic.arrays import Array
+from cutegen.emulator.arithmetic.arrays import Array, has_any
 from cutegen.emulator.checks.faults import Stop
 from cutegen.emulator.lanes import Mask, spread
 from cutegen.emulator.machine.liveness import live_registers
@@ -210,12 +210,12 @@ class Rounds:
             grown = step.view(f"i{bits.itemsize}").astype(np.int64)
             most, least = min(np.iinfo(kind).max, _NEVER), max(np.iinfo(kind).min, -_NEVER)
             room = min(room, _least_room(most - value, grown), _least_room(value - least, -grown))
-            if (value < 0).any() and not comparison.signed:
+            if has_any(value < 0) and not comparison.signed:
                 return 0  # 2^63 or more
             values.append(value)
             steps.append(grown)
         apart, nearer = values[0] - values[1], steps[1] - steps[0]
-        if (np.sign(apart) != np.sign(apart + 2 * nearer)).any():
+        if has_any(np.sign(apart) != np.sign(apart + 2 * nearer)):
             return 0
         return min(room, _least_room(np.abs(apart) - 1, np.sign(apart) * nearer))
 
@@ -275,7 +275,7 @@ def _until_others(tensor: BoundTensor, told: Array, step: Array) -> int:
     here, there = coordinates_of(tensor, told)
     after, still = coordinates_of(tensor, told + step)
     used = there & still & np.asarray(step != 0)
-    if not used.any():
+    if not has_any(used):
         return _NEVER
     others = fold.coordinates[(fold.coordinates < fold.elsewhere.start) | (fold.coordinates >= fold.elsewhere.stop)]
     at, away = np.broadcast_arrays(here, after - here)

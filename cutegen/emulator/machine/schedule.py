@@ -14,7 +14,7 @@ from math import prod
 
 import numpy as np
 
-from cutegen.emulator.arithmetic.arrays import Array
+from cutegen.emulator.arithmetic.arrays import Array, has_any
 from cutegen.emulator.checks.faults import Stop
 from cutegen.emulator.checks.global_races import Epochs
 from cutegen.emulator.lanes import WARP, Mask, both, first_lane, spread
@@ -106,7 +106,7 @@ class Schedule:
             for place, mask in places.items():
                 mine = both(self.lanes.active(mask), part)
                 assert mine is not None
-                if mine.any():
+                if has_any(mine):
                     some[place] = mine
             if some:
                 self._later.append(some)
@@ -167,7 +167,7 @@ class Schedule:
             assert isinstance(taken, np.ndarray)
             rest = both(lanes.active(mask), ~taken)
             assert rest is not None
-            if rest.any():
+            if has_any(rest):
                 self._go(number + 1, rest)
         chosen: Mask = taken if isinstance(taken, np.ndarray) else None
         if end.kind == "branch":
@@ -284,7 +284,7 @@ class Schedule:
                     arrived |= waiting.lanes
             counted = any(w.number == number and w.end.threads is not None for w in self._waiting)
             opened |= self._complete(arrived, counted)
-        if not opened.any():
+        if not has_any(opened):
             raise self._stuck()
         self._check_aligned(opened)
         self._passed(opened)
@@ -292,11 +292,11 @@ class Schedule:
         kept = []
         for waiting in self._waiting:
             free = waiting.lanes & opened
-            if free.any():
+            if has_any(free):
                 before = places.get(waiting.following)
                 places[waiting.following] = free if before is None else before | free
             rest = waiting.lanes & ~opened
-            if rest.any():
+            if has_any(rest):
                 kept.append(_Waiting(waiting.number, waiting.following, rest, waiting.end))
         self._waiting = kept
         if self.order.in_step:
@@ -336,7 +336,7 @@ class Schedule:
                 continue
             here = waiting.lanes & opened
             absent = both(self.lanes.alive, warps_of(here) & ~here)
-            if absent is not None and absent.any():
+            if absent is not None and has_any(absent):
                 lane = first_lane(absent, self.lanes.shape)
                 text = "this thread waits at another barrier than the other threads of its warp"
                 raise Stop("barrier", text, waiting.end.instruction, lane)
@@ -355,7 +355,7 @@ class Schedule:
         count = int(np.count_nonzero(there))
         if lanes.alive is not None:
             alive = spread(lanes.alive, lanes.shape)[:, column]
-            if not (missing & alive).any():
+            if not has_any(missing & alive):
                 text = (
                     f"{count} threads of the block wait at this barrier, which counts {waiting.end.threads}, and "
                     f"{int(missing.sum())} have exited, this one among them, so that the count is never reached"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cutegen.emulator.arithmetic.arrays import Array
+from cutegen.emulator.arithmetic.arrays import Array, has_any
 from cutegen.emulator.lanes import Mask
 
 _PENDING = 64  # masks
@@ -44,4 +44,4 @@ class Steps:
         self._most = self._all + int(own.max())
         late = self._all + own > limit
         late = late if lanes is None else late & lanes
-        return late if late.any() else None
+        return late if has_any(late) else None

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cutegen.emulator.arithmetic.arrays import Array
+from cutegen.emulator.arithmetic.arrays import Array, has_any
 from cutegen.emulator.checks.global_races import TouchRecord
 from cutegen.emulator.checks.journal import Journal
 from cutegen.emulator.checks.reads_in_flight import PendingReads
@@ -111,7 +111,7 @@ class Arena:
             unwritten = self.tensor.unwritten.view(np.uint8)
             for part in _parts(self.span):
                 inside[part] |= unwritten[part] * np.uint8(UNWRITTEN)
-        return flags if inside.any() else None
+        return flags if has_any(inside) else None
 
     def view(self, size: int) -> NDArray[Any]:
         """The bytes as an array whose entries have `size` bytes each: 1, 2, 4, 8 or 16."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from cutegen.emulator.arithmetic.arrays import Array
+from cutegen.emulator.arithmetic.arrays import Array, has_any
 from cutegen.emulator.checks.reads_in_flight import Flight
 from cutegen.emulator.checks.shared_races import SharedAccess
 from cutegen.emulator.lanes import Mask, both
@@ -79,7 +79,7 @@ class CopyGroups:
             landing = landing if mask is None else landing & mask
             landed += _restrict(group.copies, landing)
             staying = members & ~landing
-            if staying.any():
+            if has_any(staying):
                 kept.append(_Group(staying, _restrict(group.copies, staying)))
             later += members
         self._groups = kept[::-1]
@@ -100,6 +100,6 @@ def _restrict(copies: Sequence[Copy], lanes: Array) -> list[Copy]:
     for copy in copies:
         mask = both(copy.access.mask, lanes)
         assert mask is not None
-        if mask.any():
+        if has_any(mask):
             kept.append(replace(copy, access=replace(copy.access, mask=mask)))
     return kept

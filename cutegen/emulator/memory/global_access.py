@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from cutegen.emulator.arithmetic.arrays import Array
+from cutegen.emulator.arithmetic.arrays import Array, has_any
 from cutegen.emulator.checks.earlier_grids import EarlierGrids
 from cutegen.emulator.checks.faults import Kind, Stop, Witness
 from cutegen.emulator.checks.global_races import Epochs
@@ -137,7 +137,7 @@ class GlobalAccess:
         cells = index[keep].reshape(-1)
         if arena.flags is not None:
             flags = group_of(arena.flags, total).take(cells, axis=0)
-            if (flags & GAP).any():
+            if has_any(flags & GAP):
                 raise self.gap(arena, index, total, mask, instruction)
         self.hazards.write(arena, cells[:, None], total, keep, instruction)
         storage = STORAGE[size * 8]
@@ -194,7 +194,7 @@ class GlobalAccess:
             return
         wrong = (address.astype(np.int64) + offset) % size != 0
         wrong = wrong if mask is None else wrong & mask
-        if wrong.any():
+        if has_any(wrong):
             lane = first_lane(wrong, self.shape)
             where = value_at(address, lane, self.shape) + offset
             explanation = (
@@ -204,7 +204,7 @@ class GlobalAccess:
 
     def _strays(self, address: Array, offset: int, size: int, mask: Mask) -> bool:
         """Whether the access of any lane of the mask lies in no tensor."""
-        return bool(self._lost(address, offset, size, mask).any())
+        return has_any(self._lost(address, offset, size, mask))
 
     def _lost(self, address: Array, offset: int, size: int, mask: Mask) -> Array:
         """The lanes of the mask whose access lies in no tensor."""
@@ -258,7 +258,7 @@ class GlobalAccess:
 
     def _too_early(self, mask: Mask) -> bool:
         """Whether a lane of the mask does not know that the grids ahead of its own have ended."""
-        return self.earlier is not None and bool(self.earlier.unknown_to(mask).any())
+        return self.earlier is not None and has_any(self.earlier.unknown_to(mask))
 
     def refuse_early(
         self,
@@ -274,7 +274,7 @@ class GlobalAccess:
 
         Its access of `size` bytes has that lane's `index` in the arena. Variables of the kernel are nobody else's.
         """
-        if arena.low >= VARIABLES or not (bad := earlier.unknown_to(mask)).any():
+        if arena.low >= VARIABLES or not has_any(bad := earlier.unknown_to(mask)):
             return
         lane = first_lane(bad, self.shape)
         still = "writing" if verb == "reads" else "reading or writing"
@@ -302,7 +302,7 @@ class GlobalAccess:
         where = address.astype(np.int64) + offset
         parts = [(where >= a.low) & (where < a.high) for a in self.memory.arenas]
         parts = [p if mask is None else p & mask for p in parts]
-        return [p for p in parts if p.any()]
+        return [p for p in parts if has_any(p)]
 
     def _load_several(
         self,
@@ -334,17 +334,17 @@ class GlobalAccess:
         """The lanes of the mask in which each of the `count` values was never written. Raises Stop for a gap."""
         assert arena.flags is not None
         flags = group_of(arena.flags, size * count)[index]
-        if not flags.any():
+        if not has_any(flags):
             return [None] * count
         gaps = _with_flag(flags, GAP)
         gaps = gaps if mask is None else gaps & mask
-        if gaps.any():
+        if has_any(gaps):
             raise self.gap(arena, index, size * count, mask, instruction)
         poison: list[Mask] = []
         for i in range(count):
             some: Array = _with_flag(flags[..., i * size : (i + 1) * size], UNWRITTEN)
             some = some if mask is None else some & mask
-            poison.append(some if some.any() else None)
+            poison.append(some if has_any(some) else None)
         if self.origins is not None and any(one is not None for one in poison):
             self._note_origin(self.origins, arena, index, flags, instruction)
         return poison

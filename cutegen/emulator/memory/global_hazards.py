@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cutegen.emulator.arithmetic.arrays import Array
+from cutegen.emulator.arithmetic.arrays import Array, has_any
 from cutegen.emulator.checks.faults import Kind, Stop, Witness
 from cutegen.emulator.checks.global_races import NEVER, Clash, Epochs
 from cutegen.emulator.checks.reads_in_flight import Flight
@@ -56,7 +56,7 @@ class Hazards:
             raise self._unordered(arena, clash, "reads", keep, instruction)
         if constant:
             written = arena.touched.written(units)
-            if written.any():
+            if has_any(written):
                 text = f"reads {arena.name} as if it never changed, where the kernel has written"
                 raise self._first(arena, units, written, keep, "non-coherent", text, instruction)
             arena.read_as_constant()[units] = True
@@ -85,7 +85,7 @@ class Hazards:
             clash = arena.touched.write(units, who, when, self.threads, instruction.line, self.epochs.before)
         if clash is not None:
             raise self._unordered(arena, clash, "writes", keep, instruction)
-        if arena.reading is not None and (busy := arena.reading.busy(units)).any():
+        if arena.reading is not None and has_any(busy := arena.reading.busy(units)):
             line = arena.reading.line(units[busy][0])
             text = (
                 f"writes {arena.name} where a cp.async (PTX line {line}) still reads: the thread that issued it has "
@@ -93,7 +93,7 @@ class Hazards:
             )
             witness = Witness("the copy that is in flight", line)
             raise self._first(arena, units, busy, keep, "in-flight", text, instruction, witness)
-        if arena.constant is not None and (read := arena.constant[units]).any():
+        if arena.constant is not None and has_any(read := arena.constant[units]):
             text = f"writes {arena.name} where an ld.global.nc has read, as if it never changed"
             raise self._first(arena, units, read, keep, "non-coherent", text, instruction)
 
@@ -116,7 +116,7 @@ class Hazards:
 
     def detach(self, gone: Array) -> None:
         """Notes that the lanes of the mask have exited and are not at the barrier that their block passes now."""
-        if gone.any():
+        if has_any(gone):
             passed = spread(self.epochs.passed, gone.shape)[gone]
             for arena in self.memory.arenas:
                 if arena.touched is not None:

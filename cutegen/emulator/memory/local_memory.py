@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from cutegen.emulator.arithmetic.arrays import Array
+from cutegen.emulator.arithmetic.arrays import Array, has_any
 from cutegen.emulator.checks.faults import Stop
 from cutegen.emulator.checks.origins import Origins
 from cutegen.emulator.checks.poison import Poison, poison_whole
@@ -53,7 +53,7 @@ class LocalMemory:
             values.append(join_units([self._take(self.data, rows + first + i) for i in range(size)]))
             bits = join_units([self._take(self.poison, rows + first + i) for i in range(size)])
             bits = bits if mask is None else np.where(mask, bits, bits.dtype.type(0))
-            poison.append(bits if bits.any() else None)
+            poison.append(bits if has_any(bits) else None)
             if self.origins is not None and poison[-1] is not None:
                 self._tell(self.origins, rows + first, size, instruction)
         return values, poison
@@ -92,11 +92,11 @@ class LocalMemory:
         rows = rows if mask is None else np.where(mask, rows, 0)
         rows = rows.reshape((1,) * (2 - rows.ndim) + rows.shape)
         what = f"{instruction.opcode} of {size} bytes of local memory at byte"
-        if (bad := (rows < 0) | (rows + size > self.size)).any():
+        if has_any(bad := (rows < 0) | (rows + size > self.size)):
             lane = first_lane(bad, self.shape)
             text = f"{what} {value_at(rows, lane, self.shape)}; the thread has {self.size} bytes"
             raise Stop("out-of-bounds", text, instruction, lane)
-        if (bad := rows % size != 0).any():
+        if has_any(bad := rows % size != 0):
             lane = first_lane(bad, self.shape)
             text = f"{what} {value_at(rows, lane, self.shape)}, no multiple of {size}"
             raise Stop("misaligned", text, instruction, lane)

@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from cutegen.emulator.arithmetic.arrays import Array
+from cutegen.emulator.arithmetic.arrays import Array, has_any
 from cutegen.emulator.checks.clocks import whole
 from cutegen.emulator.checks.reads_in_flight import Flight
 from cutegen.emulator.checks.shared_races import SharedAccess
@@ -143,11 +143,13 @@ def _pieces(
     for arena in access.memory.arenas:
         if high <= arena.low or arena.high <= low:
             continue
-        inside = left if arena.low <= low and high <= arena.high else (where >= arena.low) & (where + piece <= arena.high)
+        inside: Array = left
+        if low < arena.low or arena.high < high:
+            inside = (where >= arena.low) & (where + piece <= arena.high)
         numbers = np.flatnonzero(inside & left)
         if len(numbers):
             cells = (where[numbers] - arena.start) // piece
-            if arena.flags is not None and (gaps := (group_of(arena.flags, piece)[cells] & GAP).any(axis=1)).any():
+            if arena.flags is not None and has_any(gaps := (group_of(arena.flags, piece)[cells] & GAP).any(axis=1)):
                 raise access.gap(arena, np.full((1, 1), cells[gaps][0]), piece, mask, instruction)
             if access.earlier is not None:
                 at = np.full((1, 1), cells[0])
@@ -156,7 +158,7 @@ def _pieces(
             if len(numbers) == len(where):
                 return found
             left &= ~inside
-    if left.any():
+    if has_any(left):
         access.find(np.full((1, 1), where[left][0]), 0, piece, mask, instruction)  # raises
     return found
 
@@ -172,7 +174,7 @@ def check_run(memory: SharedMemory, access: SharedAccess, verb: str) -> Array:
     """The flags of the units of an access of one lane. Raises Stop for a unit that must not be touched."""
     rows, column = _place(memory, access)
     flags = np.asarray(memory.flags[rows, column])
-    if np.count_nonzero(flags) and (flags & TABOO).any():
+    if has_any(flags) and has_any(flags & TABOO):
         memory.refuse(access, [np.full((1, 1), flag) for flag in flags], access.mask, verb)
     return flags
 
@@ -181,8 +183,8 @@ def store_shared(memory: SharedMemory, access: SharedAccess, data: Array, lost: 
     """Puts bytes where the one lane of an access is, of which those `lost` were never written. Raises Stop."""
     rows, column = _place(memory, access)
     memory.data[rows, column] = np.ascontiguousarray(data).view(memory.data.dtype)
-    some = bool(np.count_nonzero(lost))
-    if not some and not np.count_nonzero(memory.dirty[rows]):
+    some = has_any(lost)
+    if not some and not has_any(memory.dirty[rows]):
         return  # all of it is written already, in all blocks
     bad = lost.reshape(-1, memory.unit).any(axis=1) if some else np.zeros(access.count, np.bool_)
     memory.flags[rows, column] = np.where(bad, np.uint8(UNWRITTEN_UNIT), np.uint8(0))
@@ -216,7 +218,7 @@ class Runs:
 def check_runs(memory: SharedMemory, access: SharedAccess, runs: Runs, verb: str) -> None:
     """Raises Stop if any unit of an access must not be touched; `runs` are its units."""
     flags = memory.flags[runs.index()]
-    if (flags & TABOO).any():
+    if has_any(flags & TABOO):
         parts = np.zeros((access.count, *memory.shape), np.uint8)
         parts[:, whole(access.mask, memory.shape)] = flags
         memory.refuse(access, list(parts), access.mask, verb)
@@ -228,8 +230,8 @@ def store_runs(memory: SharedMemory, runs: Runs, data: Array, lost: Array) -> No
     """
     index, shape = runs.index(), (len(runs.rows), runs.count)
     memory.data[index] = data.view(memory.data.dtype).reshape(shape).T
-    some = bool(np.count_nonzero(lost))
-    if not some and not any(memory.dirty[row : row + runs.count].any() for row in runs.starts()):
+    some = has_any(lost)
+    if not some and not any(has_any(memory.dirty[row : row + runs.count]) for row in runs.starts()):
         return  # all of it is written already, in all blocks
     bad = lost.reshape(*shape, memory.unit).any(axis=2).T if some else np.zeros(shape[::-1], np.bool_)
     memory.flags[index] = np.where(bad, np.uint8(UNWRITTEN_UNIT), np.uint8(0))
@@ -244,7 +246,7 @@ def store_units(memory: SharedMemory, rows: Array, columns: Array, values: Array
     """
     cells = rows * memory.shape[1] + columns
     memory.data.reshape(-1)[cells] = values
-    if lost is None and not np.count_nonzero(memory.dirty.take(rows)):
+    if lost is None and not has_any(memory.dirty.take(rows)):
         return  # all of it is written already, in all blocks
     memory.flags.reshape(-1)[cells] = 0 if lost is None else np.where(lost, np.uint8(UNWRITTEN_UNIT), np.uint8(0))
     memory.dirty[rows] = _of_any_block(memory.flags[rows])

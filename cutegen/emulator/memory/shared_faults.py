@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from cutegen.emulator.arithmetic.arrays import Array
+from cutegen.emulator.arithmetic.arrays import Array, has_any
 from cutegen.emulator.checks.faults import Stop, Witness
 from cutegen.emulator.checks.shared_races import SharedAccess
 from cutegen.emulator.lanes import Mask, first_lane, spread, value_at
@@ -57,7 +57,7 @@ def _covers(access: SharedAccess, row: int, block: int, shape: tuple[int, int]) 
     """Whether a thread of the block touches that row in an access."""
     rows = spread(access.rows, shape)[:, block]
     there = (rows <= row) & (row < rows + access.count)
-    return bool((there if access.mask is None else there & spread(access.mask, shape)[:, block]).any())
+    return has_any(there if access.mask is None else there & spread(access.mask, shape)[:, block])
 
 
 def outside(

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cutegen.emulator.arithmetic.arrays import Array
+from cutegen.emulator.arithmetic.arrays import Array, has_any
 from cutegen.emulator.checks.clocks import Clocks
 from cutegen.emulator.checks.origins import Origins
 from cutegen.emulator.checks.poison import Poison, poison_whole
@@ -102,7 +102,7 @@ class SharedMemory:
         each = size // self.unit
         units = self._take_all(rows, access)
         poison: list[Poison] = [None] * count
-        if self.dirty[access.low : access.high].any() and self.dirty.take(self._span(rows, access.count)).any():
+        if has_any(self.dirty[access.low : access.high]) and has_any(self.dirty.take(self._span(rows, access.count))):
             poison = self._inspect(access, rows, inside, each, count)
         if each == 1:
             return units, poison
@@ -180,7 +180,7 @@ class SharedMemory:
             bad = np.asarray(signed % align != 0)
             if mask is not None:
                 bad = np.asarray(bad & mask)
-            if bad.any():
+            if has_any(bad):
                 raise misaligned(signed, bad, size, align, shape, instruction)
         if self._first is None or self._first[0] is not address:
             first = address.astype(np.int64) - BASE
@@ -233,7 +233,7 @@ class SharedMemory:
             parts = [flag != 0 if mask is None else (flag != 0) & mask for flag in flags[i * each : (i + 1) * each]]
             bits = [poison_whole(part, self.unit * 8) for part in parts]
             value = bits[0] if each == 1 else join_units(bits)
-            poison.append(value if value.any() else None)
+            poison.append(value if has_any(value) else None)
         if self.origins is not None and any(one is not None for one in poison):
             self._note_origin(self.origins, access, rows, flags)
         return poison
@@ -263,10 +263,10 @@ class SharedMemory:
 
     def check_free(self, access: SharedAccess, verb: str) -> None:
         """Raises Stop if an access that writes touches what is in flight or nobody's."""
-        if not (self.dirty[access.low : access.high] & TABOO).any():
+        if not has_any(self.dirty[access.low : access.high] & TABOO):
             return
         rows, mask = self._inside(access)
-        if (self.dirty.take(self._span(rows, access.count)) & TABOO).any():
+        if has_any(self.dirty.take(self._span(rows, access.count)) & TABOO):
             flags = [self.flags[spread(rows, self._wide(rows)) + j, self._columns(access)] for j in range(access.count)]
             self.refuse(access, flags, mask, verb)
 
@@ -276,7 +276,7 @@ class SharedMemory:
             for reason in (_NOBODYS, _IN_FLIGHT, _BARRIER):
                 bad = (flag & reason) != 0
                 bad = bad if mask is None else bad & mask
-                if bad.any():
+                if has_any(bad):
                     lane = first_lane(bad, self.shape)
                     byte = (value_at(access.rows, lane, self.shape) + j) * self.unit
                     if reason == _NOBODYS:

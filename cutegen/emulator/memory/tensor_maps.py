@@ -66,7 +66,7 @@ class TensorMap:
         offsets = _offsets(self.box, self.strides, each)
         at = offsets + (self.address + sum(c * stride for c, stride in zip(coordinates, self.strides, strict=True)))
         ends = zip(coordinates, self.box, self.sizes, strict=True)
-        if all(0 <= c and c + extent <= size for c, extent, size in ends):
+        if all(c >= 0 and c + extent <= size for c, extent, size in ends):
             return at, np.ones(len(at), np.bool_)
         inside = np.asarray(True)
         for i in reversed(range(self.rank)):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from cutegen.emulator.arithmetic.arrays import Array
+from cutegen.emulator.arithmetic.arrays import Array, has_any
 from cutegen.emulator.checks.poison import (
     joins_halves,
     keeps_some,
@@ -112,7 +112,7 @@ def poisoned_results(
             for poison in some.values():
                 lost = poisoned_lanes(poison) if lost is None else lost | poisoned_lanes(poison)
             lost = lost if lost is None or mask is None else lost & mask
-            unions[key] = lost if lost is not None and lost.any() else None
+            unions[key] = lost if lost is not None and has_any(lost) else None
         return unions[key]
 
     for target, width in zip(targets, widths, strict=True):

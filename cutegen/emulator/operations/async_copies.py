@@ -11,7 +11,7 @@ from math import gcd
 
 import numpy as np
 
-from cutegen.emulator.arithmetic.arrays import Array
+from cutegen.emulator.arithmetic.arrays import Array, has_any
 from cutegen.emulator.checks.faults import Stop
 from cutegen.emulator.checks.reads_in_flight import Flight
 from cutegen.emulator.instructions.reader import InstructionReader
@@ -100,7 +100,7 @@ def _copy_from_global(reader: InstructionReader, slots: Mapping[str, int], place
         fetched = _FetchedUnits(size, lanes.shared.unit)
         for number in _distinct(amounts):
             part = active if amounts.size == 1 else both(active, amounts == number)
-            if part is None or part.any():
+            if part is None or has_any(part):
                 fetched.fetch(lanes, where, origin.offset, number, part, instruction)
         lanes.shared.copy(
             destination,

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from cutegen.emulator.arithmetic.arrays import Array
+from cutegen.emulator.arithmetic.arrays import Array, has_any
 from cutegen.emulator.checks.faults import Stop
 from cutegen.emulator.checks.shared_history import SharedHistory
 from cutegen.emulator.checks.shared_races import SharedAccess
@@ -67,7 +67,7 @@ def check_same_block(lanes: Lanes, access: SharedAccess, uses: Uses) -> None:
     """Raises Stop unless the mbarriers that are used lie in the blocks whose memory the access is."""
     own = np.arange(lanes.shape[1])[None, :]
     blocks = spread(own if access.columns is None else access.columns, lanes.shape)[uses.lanes]
-    if (bad := blocks != uses.blocks).any():
+    if has_any(bad := blocks != uses.blocks):
         at, size = int(bad.argmax()), lanes.team.size
         text = (
             f"writes shared memory of the block of rank {blocks[at] % size} in the cluster, and its mbarrier lies in "

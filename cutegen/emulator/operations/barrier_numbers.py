@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cutegen.emulator.arithmetic.arrays import Array
+from cutegen.emulator.arithmetic.arrays import Array, has_any
 from cutegen.emulator.checks.clocks import whole
 from cutegen.emulator.checks.faults import Stop
 from cutegen.emulator.lanes import WARP, Mask, first_lane, in_warps, spread
@@ -82,11 +82,11 @@ def check_numbers(lanes: Lanes, slot: int, mask: Array, instruction: Instruction
     numbers = spread(lanes.get(slot), lanes.shape)
     if slot in lanes.poison:
         lanes.refuse(lanes.poison[slot], mask, "the number of a barrier", instruction)
-    if (bad := mask & (numbers >= BARRIERS)).any():
+    if has_any(bad := mask & (numbers >= BARRIERS)):
         lane = first_lane(bad, lanes.shape)
         raise Stop("barrier", f"barrier {int(numbers[lane])} of 0 to {BARRIERS - 1}", instruction, lane)
     here, found = in_warps(mask), in_warps(numbers.astype(np.int64))
-    if (bad := here & (found != np.where(here, found, -1).max(axis=1, keepdims=True))).any():
+    if has_any(bad := here & (found != np.where(here, found, -1).max(axis=1, keepdims=True))):
         warp = int(bad.any(axis=(1, 2)).argmax())
         thread, block = first_lane(bad[warp], bad[warp].shape)
         text = "the threads of a warp come to barriers of different numbers"

@@ -12,7 +12,7 @@ from functools import partial
 
 import numpy as np
 
-from cutegen.emulator.arithmetic.arrays import Array
+from cutegen.emulator.arithmetic.arrays import Array, has_any
 from cutegen.emulator.checks.clocks import whole
 from cutegen.emulator.checks.faults import Stop
 from cutegen.emulator.checks.shared_history import SharedHistory
@@ -111,7 +111,7 @@ def _each(one: One, sizes: Numbers, instruction: Instruction, together: Callable
 
     def copy(lanes: Lanes, mask: Mask) -> None:
         here, given = whole(lanes.active(mask), lanes.shape), sizes(lanes, mask)
-        whole_pieces = not (given % PIECE).any() and (given <= MOST).all()
+        whole_pieces = not has_any(given % PIECE) and (given <= MOST).all()
         if together is not None and whole_pieces and together(lanes, here=here, sizes=given, instruction=instruction):
             return
         for thread, block, size in zip(*np.nonzero(here), given.tolist(), strict=True):
@@ -209,7 +209,7 @@ def _to_global(target: Pointer, origin: SharedOperand) -> One:
     def copy(lanes: Lanes, lane: Lane, size: int, instruction: Instruction) -> None:
         address = _address(lanes, target, lane, instruction)
         access, data, lost = begin_reads(lanes, origin, lane, size)
-        if lost.any():
+        if has_any(lost):
             raise lanes.refusal(single(lane, lanes.shape), "what is copied to global memory", instruction)
         landing = store_global(lanes.access, address, data, lane, instruction)
         begin_copy(lanes, lane, access, landing)
@@ -251,7 +251,7 @@ def copies_arrival(instruction: Instruction, slots: Mapping[str, int], places: P
                 part = np.zeros(lanes.shape, np.bool_)
                 part[uses.lanes] = chosen
                 part &= whole(access.mask, lanes.shape)
-                if part.any():
+                if has_any(part):
                     inside = part[uses.lanes]
                     some = Uses(part, uses.offsets[inside], uses.blocks[inside], instruction)
                     log.start(lanes.team.mbarriers.agents(some), replace(access, mask=part))

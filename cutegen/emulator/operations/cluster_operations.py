@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cutegen.emulator.arithmetic.arrays import Array
+from cutegen.emulator.arithmetic.arrays import Array, has_any
 from cutegen.emulator.checks.clocks import whole
 from cutegen.emulator.checks.faults import Stop
 from cutegen.emulator.instructions.reader import InstructionReader
@@ -45,7 +45,7 @@ def check_aligned(lanes: Lanes, here: Array, instruction: Instruction) -> None:
     some = present.reshape(-1, WARP, blocks).any(axis=1)
     there = lanes.team.alive if lanes.left is None else lanes.team.alive | lanes.left
     missing = np.repeat(some, WARP, axis=0)[:threads] & there & ~here
-    if missing.any():
+    if has_any(missing):
         text = f"{instruction.name} needs all threads of a warp, but this one is not there with the others"
         raise Stop("barrier", text, instruction, first_lane(missing, lanes.shape))
 

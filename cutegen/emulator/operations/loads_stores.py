@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cutegen.emulator.arithmetic.arrays import Array
+from cutegen.emulator.arithmetic.arrays import Array, has_any
 from cutegen.emulator.checks.poison import Poison, poison_whole
 from cutegen.emulator.instructions.pure_op import Source
 from cutegen.emulator.instructions.reader import InstructionReader
@@ -185,9 +185,9 @@ def _memories(
     here, there = both(active, near), both(active, ~near)
     assert here is not None and there is not None
     inside = (lanes.shared, address - np.uint64(WINDOW))
-    if not there.any():
+    if not has_any(there):
         return [(*inside, active)]
-    return [(*inside, here), (lanes.access, address, there)] if here.any() else [(lanes.access, address, active)]
+    return [(*inside, here), (lanes.access, address, there)] if has_any(here) else [(lanes.access, address, active)]
 
 
 def _load(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cutegen.emulator.arithmetic.arrays import Array
+from cutegen.emulator.arithmetic.arrays import Array, has_any
 from cutegen.emulator.checks.clocks import whole
 from cutegen.emulator.checks.faults import Stop
 from cutegen.emulator.checks.shared_races import SharedAccess
@@ -53,7 +53,7 @@ class SharedOperand:
         columns = None
         if not self.space:
             outside = whole(active, lanes.shape) & (address.astype(np.int64) + offset < WINDOW)
-            if outside.any():
+            if has_any(outside):
                 lane = first_lane(outside, lanes.shape)
                 raise Stop("out-of-bounds", "a generic address outside of shared memory", self.instruction, lane)
             address = address - np.uint64(WINDOW)
@@ -188,7 +188,7 @@ def _arriving(reader: InstructionReader, slots: Mapping[str, int], places: Place
         uses = where.uses(lanes, mask)
         none, one = np.zeros(len(uses.offsets), np.int64), np.ones(len(uses.offsets), np.int64)
         counts = one if given is None or expects else given(lanes, mask)
-        if (bad := (counts < 1) | (counts > MOST)).any():
+        if has_any(bad := (counts < 1) | (counts > MOST)):
             lane = uses.lane(int(bad.argmax()))
             raise Stop(
                 "mbarrier", f"{counts[bad][0]} arrivals at once, where 1 to {MOST} are possible", instruction, lane

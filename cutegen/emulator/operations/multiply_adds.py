@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cutegen.emulator.arithmetic.arrays import Array
+from cutegen.emulator.arithmetic.arrays import Array, has_any
 from cutegen.emulator.arithmetic.fma import fma_f32
 from cutegen.emulator.checks.poison import Poison, poison_whole, poisoned_lanes
 from cutegen.emulator.lanes import Mask, spread
@@ -55,7 +55,7 @@ def _number(lanes: Lanes, slot: int) -> Array | None:
     if value is not None or bits is None:
         return value
     narrow: Array = np.asarray(bits).view(np.float32)
-    return None if np.isnan(narrow).any() else narrow.astype(np.float64)
+    return None if has_any(np.isnan(narrow)) else narrow.astype(np.float64)
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,7 @@ class MultiplyAdds:
                 continue
             if id(before) not in left:
                 merged = np.where(mask, np.uint32(0), before)
-                left[id(before)] = merged if merged.any() else None
+                left[id(before)] = merged if has_any(merged) else None
             after = left[id(before)]
             if after is None:
                 del lanes.poison[target]
@@ -158,7 +158,7 @@ class MultiplyAdds:
         found = {id(poison): poison for slot in self.read if (poison := lanes.poison.get(slot)) is not None}
         if mask is None:
             return bool(found)
-        return any((poisoned_lanes(poison) & mask).any() for poison in found.values())
+        return any(has_any(poisoned_lanes(poison) & mask) for poison in found.values())
 
     def _results(self, lanes: Lanes, mask: Mask, before: Sequence[Array | None]) -> Array | None:
         """The results as float64, shape (multiply-adds, threads, blocks), or None if they must be computed one by one.

@@ -7,7 +7,7 @@ from functools import reduce
 
 import numpy as np
 
-from cutegen.emulator.arithmetic.arrays import Array
+from cutegen.emulator.arithmetic.arrays import Array, has_any
 from cutegen.emulator.checks.clocks import whole
 from cutegen.emulator.checks.poison import poisoned_lanes
 from cutegen.emulator.instructions.reader import InstructionReader
@@ -64,12 +64,12 @@ def whose_memory(
     `counted` ends with a phase of an mbarrier of the block, which need not know of it otherwise. Raises Stop for a
     block that is not there, or may not be there any more.
     """
-    if not lanes.in_clusters or not (np.asarray(address).astype(np.int64) + offset >> PEER_BITS).any():
+    if not lanes.in_clusters or not has_any(np.asarray(address).astype(np.int64) + offset >> PEER_BITS):
         return address, offset, None
     there = np.asarray(address).astype(np.int64) + offset
     shape, team = lanes.shape, lanes.team
     part = whole(active, shape) & spread(there >> PEER_BITS > 0, shape)
-    if not part.any():
+    if not has_any(part):
         return address, offset, None
     ranks = np.where(part, (there >> PEER_BITS) - 1, 0)
     columns = np.where(part, team.columns(part, ranks, instruction), np.arange(shape[1])[None, :])

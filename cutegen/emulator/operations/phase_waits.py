@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cutegen.emulator.arithmetic.arrays import Array
+from cutegen.emulator.arithmetic.arrays import Array, has_any
 from cutegen.emulator.checks.faults import Stop
 from cutegen.emulator.instructions.reader import InstructionReader
 from cutegen.emulator.lanes import first_lane, spread
@@ -50,7 +50,7 @@ class PhaseWait:
     def open_for(self, lanes: Lanes, mask: Array) -> Array:
         """The lanes whose phase has ended. Raises Stop for a fault."""
         done = self._test(lanes, mask)
-        if done.any():
+        if has_any(done):
             lanes.put(self.target, done, done)
             lanes.team.failed[id(self)] &= ~done
         return done

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from cutegen.emulator.arithmetic.arrays import Array
+from cutegen.emulator.arithmetic.arrays import Array, has_any
 from cutegen.emulator.checks.poison import Poison, poisoned_lanes, rule_for
 from cutegen.emulator.instructions.pure_op import PureOp
 from cutegen.emulator.lanes import Mask, both
@@ -87,11 +87,11 @@ def _undefined_for_some(
         for slot in sources:
             if slot in lanes.poison:
                 lost = lost | poisoned_lanes(lanes.poison[slot])
-        if not lost.any():
+        if not has_any(lost):
             lanes.put(target, op(values)[0], mask)
             return
         used = both(lanes.active(mask), lost)
-        if used is not None and used.any():
+        if used is not None and has_any(used):
             lanes.open = instruction
         lanes.put(target, op(values)[0], mask, lost)
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from cutegen.emulator.arithmetic.arrays import Array
+from cutegen.emulator.arithmetic.arrays import Array, has_any
 from cutegen.emulator.checks.faults import Stop
 from cutegen.emulator.checks.origins import Origins
 from cutegen.emulator.checks.poison import Poison, all_ones, poison_whole, poisoned_lanes
@@ -104,7 +104,7 @@ class Lanes:
             narrow = wide.astype(np.float32)
             bits = narrow.view(np.uint32)
             nan = np.isnan(narrow)
-            if nan.any():
+            if has_any(nan):
                 bits = np.where(nan, _NAN32, bits)
         self.bits[slot] = bits
         return bits
@@ -215,7 +215,7 @@ class Lanes:
             merged = np.where(mask, np.zeros((), STORAGE[width]), before)
             if len(self._left) >= _MERGED:
                 self._left.clear()
-            self._left[key] = before, mask, merged if merged.any() else None
+            self._left[key] = before, mask, merged if has_any(merged) else None
         return self._left[key][2]
 
     def _poison_joined(self, poison: Array, before: Poison, mask: Array, width: int) -> Poison:
@@ -225,7 +225,7 @@ class Lanes:
             joined = np.where(mask, poison, np.zeros((), STORAGE[width]) if before is None else before)
             if len(self._joined) >= _MERGED:
                 self._joined.clear()
-            self._joined[key] = poison, before, mask, joined if joined.any() else None
+            self._joined[key] = poison, before, mask, joined if has_any(joined) else None
         return self._joined[key][3]
 
     def active(self, mask: Mask) -> Mask:
@@ -247,7 +247,7 @@ class Lanes:
             return False
         lanes = both(self.active(mask), ~value if negated else value)
         assert lanes is not None
-        return lanes if lanes.any() else False
+        return lanes if has_any(lanes) else False
 
     def undecided(self, slot: int, mask: Mask) -> Mask:
         """The lanes of the mask in which a predicate depends on what was never written, or None if there are none."""
@@ -256,13 +256,13 @@ class Lanes:
         if self.clean((slot,), mask):
             return None
         lanes = both(self.active(mask), poisoned_lanes(self.poison[slot]))
-        return np.asarray(lanes) if lanes is not None and lanes.any() else None  # numpy's scalars are no arrays
+        return np.asarray(lanes) if lanes is not None and has_any(lanes) else None  # numpy's scalars are no arrays
 
     def without(self, mask: Mask, lanes: Array) -> Any:
         """The lanes of the mask but for those of another one; False if there are none left."""
         left = both(self.active(mask), ~lanes)
         assert left is not None
-        return np.asarray(left) if left.any() else False
+        return np.asarray(left) if has_any(left) else False
 
     def spoil(self, slots: Sequence[int], mask: Array, predicate: int) -> None:
         """Makes every bit of these registers poison in the lanes of the mask, because the predicate's is."""
@@ -290,7 +290,7 @@ class Lanes:
         """Raises Stop if a lane of the mask has a poisoned bit. `what` names the value, for instance "a predicate"."""
         bad = both(self.active(mask), poisoned_lanes(poison))
         assert bad is not None
-        if bad.any():
+        if has_any(bad):
             stop = self.refusal(bad, what, instruction)
             if self.origins is None:
                 raise stop

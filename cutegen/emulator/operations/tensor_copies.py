@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from cutegen.emulator.arithmetic.arrays import Array
+from cutegen.emulator.arithmetic.arrays import Array, has_any
 from cutegen.emulator.checks.clocks import whole
 from cutegen.emulator.checks.shared_races import SharedAccess
 from cutegen.emulator.instructions.reader import InstructionReader
@@ -83,12 +83,12 @@ def _load(
         data, lost, landing = load_places(lanes.access, addresses, size, lane, instruction)
     else:
         data, lost = np.zeros((len(addresses), size), np.uint8), np.zeros((len(addresses), size), np.bool_)
-        if inside.any():
+        if has_any(inside):
             found, bad, landing = load_places(lanes.access, addresses[inside], size, lane, instruction)
             data[inside], lost[inside] = found.reshape(-1, size), bad.reshape(-1, size)
     start = shared_start(lanes, targets[0][0], lane)
     moved = _swizzled(data.reshape(-1), start, tensor.swizzle)
-    unknown = _swizzled(lost.reshape(-1), start, tensor.swizzle) if np.count_nonzero(lost) else lost.reshape(-1)
+    unknown = _swizzled(lost.reshape(-1), start, tensor.swizzle) if has_any(lost) else lost.reshape(-1)
     left = [len(targets)]
 
     def seen(observer: Lane) -> None:

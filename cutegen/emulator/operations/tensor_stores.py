@@ -16,7 +16,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from cutegen.emulator.arithmetic.arrays import Array
+from cutegen.emulator.arithmetic.arrays import Array, has_any
 from cutegen.emulator.checks.clocks import whole
 from cutegen.emulator.checks.faults import Stop
 from cutegen.emulator.instructions.reader import InstructionReader
@@ -82,16 +82,16 @@ def _store(lanes: Lanes, lane: Lane, origin: SharedOperand, tensor: TensorMap, a
     addresses, inside = tensor.places(at, size)
     order = swizzled_pieces(start, tensor.bytes // PIECE, tensor.swizzle)
     packed, unknown = (part.reshape(-1, PIECE)[order].reshape(-1, size) for part in (data, lost))
-    if unknown[inside].any():
+    if has_any(unknown[inside]):
         raise lanes.refusal(single(lane, lanes.shape), "what is copied to global memory", origin.instruction)
     landing: Landing = nothing
     parts = inside.reshape(-1, PIECE // size)
     cut = parts.any(axis=1) & ~parts.all(axis=1)
-    if cut.any() and not _padded(lanes, tensor):
+    if has_any(cut) and not _padded(lanes, tensor):
         beyond = int((~parts[cut]).sum(axis=1).max()) * tensor.itemsize
         text = f"overwrites {beyond} bytes after the end of a row of its tensor: it stores whole {PIECE} bytes"
         raise Stop("tensor-map", text, origin.instruction, lane)
-    if inside.any():
+    if has_any(inside):
         landing = store_places(
             lanes.access, addresses[inside], size, packed[inside].reshape(-1), lane, origin.instruction
         )

@@ -7,7 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
-from cutegen.emulator.arithmetic.arrays import Array
+from cutegen.emulator.arithmetic.arrays import Array, has_any
 from cutegen.emulator.checks.faults import Stop
 from cutegen.emulator.lanes import first_lane
 from cutegen.emulator.operations.state import Lanes
@@ -65,7 +65,7 @@ class BlockWait:
         missing = barriers.missing(self.number, here, lanes.team.alive)
         if expected:
             text += f", which counts {expected}"
-        if not missing.any():
+        if not has_any(missing):
             return Stop("barrier", f"{text}, and no other thread is left to come", self.instruction, here)
         return Stop(
             "deadlock", f"{text}, and this one elsewhere, forever", self.instruction, first_lane(missing, lanes.shape)
@@ -87,7 +87,7 @@ class ClusterWait:
         """The lanes in whose cluster all have arrived."""
         barriers = lanes.team.cluster_barriers
         opened = barriers.open_for(mask, lanes.team.alive)
-        if opened.any():
+        if has_any(opened):
             barriers.go_on(opened)
         return opened
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from cutegen.emulator.arithmetic.arrays import Array
+from cutegen.emulator.arithmetic.arrays import Array, has_any
 from cutegen.emulator.checks.clocks import Clocks, Told
 from cutegen.emulator.checks.faults import Stop, Witness
 from cutegen.emulator.lanes import WARP, first_lane, groups_of, in_warps
@@ -76,12 +76,12 @@ class BlockBarriers:
             )
         barrier, wanted = self._barriers[number], count or 0
         twice = lanes & (barrier.arrived > 0)
-        if twice.any() and not waits:
+        if has_any(twice) and not waits:
             text = f"this thread comes to barrier {number} again, which has not opened since it came last"
             raise Stop("barrier", text, instruction, first_lane(twice, shape))
         blocks = lanes.any(axis=0)
         strange = blocks & (barrier.expected >= 0) & (barrier.expected != wanted)
-        if strange.any():
+        if has_any(strange):
             lane = first_lane(lanes & strange, shape)
             others = int(barrier.expected[lane[1]])
             text = f"barrier {number} counts {wanted or 'all'} threads here, and {others or 'all'} where others wait"
@@ -120,12 +120,12 @@ class BlockBarriers:
         everyone = (came | ~alive).all(axis=0)
         warps = self._whole_warps(barrier.arrived, alive) * WARP
         counted = barrier.expected > 0
-        if (many := some & counted & (warps > barrier.expected)).any():
+        if has_any(many := some & counted & (warps > barrier.expected)):
             lane = first_lane(came & many, shape)
             text = f"{warps[lane[1]]} threads come to barrier {number}, which counts {barrier.expected[lane[1]]}"
             raise Stop("barrier", text, instruction, lane)
         opened = some & np.where(counted, warps == barrier.expected, everyone)
-        if not opened.any():
+        if not has_any(opened):
             return
         self._check_aligned(barrier, came & opened, alive, instruction)
         told = {block: barrier.told.pop(block) for block in np.flatnonzero(opened).tolist()}
@@ -151,7 +151,7 @@ class BlockBarriers:
         whole = np.asarray(in_warps(lanes[:, blocks]).any(axis=1) & (came | ~here).all(axis=1))
         last = barrier.last[:, blocks]
         racing = whole[:, None] & (last > self.clocks.runs_known(blocks))
-        if not racing.any():
+        if not has_any(racing):
             return
         warp, other, column = (int(index) for index in np.argwhere(racing)[0])
         block = int(blocks[column])
@@ -188,7 +188,7 @@ class BlockBarriers:
         here, lines, there = (in_warps(value) for value in (lanes, barrier.line, alive & ~lanes))
         last = np.where(here, lines, 0).max(axis=1, keepdims=True)
         bad = (here & (lines != last)) | (here.any(axis=1, keepdims=True) & there)
-        if bad.any():
+        if has_any(bad):
             warp = int(bad.any(axis=(1, 2)).argmax())
             thread, block = first_lane(bad[warp], bad[warp].shape)
             text = "this thread waits at another barrier than the other threads of its warp"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cutegen.emulator.arithmetic.arrays import Array
+from cutegen.emulator.arithmetic.arrays import Array, has_any
 from cutegen.emulator.checks.clocks import Clocks, Told
 from cutegen.emulator.checks.faults import Stop
 from cutegen.emulator.lanes import first_lane, groups_of
@@ -25,7 +25,7 @@ class ClusterBarriers:
     def arrive(self, lanes: Array, instruction: Instruction, *, relaxed: bool) -> None:
         """Lets the lanes of a mask arrive. Raises Stop for one that has arrived and not waited."""
         twice = lanes & (self.arrived > self._passed)
-        if twice.any():
+        if has_any(twice):
             text = "this thread arrives at the barrier of the cluster again, without having waited for it"
             raise Stop("barrier", text, instruction, first_lane(twice, self.clocks.shape))
         self.clocks.tick()
@@ -40,7 +40,7 @@ class ClusterBarriers:
     def check_arrived(self, lanes: Array, instruction: Instruction) -> None:
         """Raises Stop for a lane of a mask that comes to wait and has not arrived."""
         early = lanes & (self.arrived == self._passed)
-        if early.any():
+        if has_any(early):
             text = "this thread waits for the barrier of the cluster, at which it has not arrived"
             raise Stop("barrier", text, instruction, first_lane(early, self.clocks.shape))
 

@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from cutegen.emulator.arithmetic.arrays import Array
+from cutegen.emulator.arithmetic.arrays import Array, has_any
 from cutegen.emulator.lanes import groups_of
 from cutegen.emulator.ptx.model import Instruction
 
@@ -76,9 +76,9 @@ def _sort_alike(uses: Uses) -> SortedUses | None:
     """`sort_uses` where all threads use the same mbarriers, one in each block, as most do; else None."""
     count, wide = len(uses.offsets), uses.lanes.shape[1]
     rows, row = count // wide, uses.blocks[:wide]
-    if count % wide or (uses.offsets != uses.offsets[0]).any() or len({*row.tolist()}) < wide:
+    if count % wide or has_any(uses.offsets != uses.offsets[0]) or len({*row.tolist()}) < wide:
         return None
-    if (uses.blocks.reshape(rows, wide) != row).any():
+    if has_any(uses.blocks.reshape(rows, wide) != row):
         return None
     offset = int(uses.offsets[0])
     numbers = np.arange(count).reshape(rows, wide)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from cutegen.emulator.arithmetic.arrays import Array
+from cutegen.emulator.arithmetic.arrays import Array, has_any
 from cutegen.emulator.checks.clocks import ALWAYS, Clocks, Told
 from cutegen.emulator.checks.faults import Stop, Witness
 from cutegen.emulator.synchronisation.bulk_groups import single
@@ -126,7 +126,7 @@ class Mbarriers:
         for index, mbarrier in self._each(uses):
             row = clocks.row(uses.lane(int(index[0])))[: clocks.members]
             late = (mbarrier.used > 0) & (row <= mbarrier.used)
-            if late.any():
+            if has_any(late):
                 thread, block = clocks.lane(mbarrier.block // clocks.size, int(late.argmax()))
                 text = (
                     f"invalidates the mbarrier at byte {mbarrier.offset}, which thread {thread} of block {block} of the"
@@ -229,12 +229,12 @@ class Mbarriers:
         numbers = self._phases(uses, sorted_uses, wanted) if parity else wanted
         ended = np.asarray([len(times) for times in self._ended(sorted_uses)])[sorted_uses.numbers]
         late, done = ended >= numbers + 2, ended > numbers
-        some_late = bool(late.any())
+        some_late = has_any(late)
         found: list[tuple[Array, Mbarrier]] = []
         problem: Stop | None = None
         try:
             for index, mbarrier in self._each(uses, sorted_uses):
-                if some_late and late[index].any():
+                if some_late and has_any(late[index]):
                     at = int(index[int(late[index].argmax())])
                     text = f"waits for phase {numbers[at]} of the mbarrier at byte {mbarrier.offset}, and its phase "
                     how = "a parity" if parity else "a state"
@@ -320,7 +320,7 @@ class Mbarriers:
         rows = [(0, 0, 0) if one is None else (one.maker, one.made, one.published) for one in all_of_them]
         makers, made, published = np.asarray(rows, np.int64).T.take(found.numbers, axis=1)
         known = clocks.before(clusters, members, makers, made)
-        if published.any():
+        if has_any(published):
             known |= (published > 0) & clocks.ran_before(clusters, members, makers, published - 1)
         all_known = bool(known.all())
         for (block, offset), mbarrier, index in zip(found.keys, all_of_them, found.index, strict=True):

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from cutegen.emulator.arithmetic.arrays import Array
+from cutegen.emulator.arithmetic.arrays import Array, has_any
 from cutegen.emulator.lanes import WARP
 from cutegen.emulator.native.library import core
 
@@ -102,7 +102,7 @@ class ProductGroups:
     @property
     def in_flight(self) -> bool:
         """Whether some product has not been waited for."""
-        return bool(self.flying.any())
+        return has_any(self.flying)
 
     def begin(self, warps: Array, slots: tuple[int, ...], have_read: HaveRead) -> None:
         """Adds a product of each of some warps to its open group."""

@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from cutegen.emulator.arithmetic.arrays import Array
+from cutegen.emulator.arithmetic.arrays import Array, has_any
 from cutegen.emulator.checks.clocks import Clocks
 from cutegen.emulator.checks.faults import Stop, Witness
 from cutegen.emulator.lanes import first_lane, groups_of, spread
@@ -64,7 +64,7 @@ class Team:
         """
         shape = self.shape
         bad = lanes & (spread(rank, shape) >= self.size)
-        if bad.any():
+        if has_any(bad):
             lane = first_lane(bad, shape)
             found = int(spread(rank, shape)[lane])
             text = f"an address in the shared memory of rank {found}: the cluster has {self.size} blocks"
@@ -80,7 +80,7 @@ class Team:
         exited.
         """
         away = lanes & (columns != np.arange(self.shape[1])[None, :])
-        if not away.any():
+        if not has_any(away):
             return
         whose = spread(columns, self.shape)[away]
         unknown = ~self.clocks.has_run(away, whose % self.size)
@@ -88,7 +88,7 @@ class Team:
             (self.gone[whose], "which has exited"),
             (unknown, "which is not known to have started: no barrier of the cluster lies between that and this"),
         ):
-            if bad.any():
+            if has_any(bad):
                 at = int(bad.argmax())
                 threads, blocks = np.nonzero(away)
                 lane = int(threads[at]), int(blocks[at])
@@ -136,7 +136,7 @@ class Team:
                 before = self._farewells[block]
                 known[: len(before)] = np.maximum(known[: len(before)], before)
             self._farewells[block] = known
-            if not self.alive[:, block].any():
+            if not has_any(self.alive[:, block]):
                 self.gone[block] = True
                 self._check_unused(block, known, instruction)
 
@@ -145,7 +145,7 @@ class Team:
         cluster, rank = block // self.size, block % self.size
         times, lines = self._visits[:, cluster, :, rank]
         late = (times > 0) & (times >= known[: self.clocks.members])
-        if late.any():
+        if has_any(late):
             member = int(late.argmax())
             lane = self.clocks.lane(cluster, member)
             other, line = member // self.clocks.padded, int(lines[member])

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from cutegen.emulator.arithmetic.arrays import Array
+from cutegen.emulator.arithmetic.arrays import Array, has_any
 from cutegen.emulator.checks.faults import Stop
 from cutegen.emulator.lanes import WARP, Mask, first_lane, spread
 from cutegen.emulator.operations.state import Lanes
@@ -77,11 +77,11 @@ def check_converged(lanes: Lanes, members: Array, mask: Mask, instruction: Instr
     if lanes.left is not None:
         alive = alive | by_warp(lanes, lanes.left)
     missing = by_thread(lanes, ((union & bits) != 0) & alive & ~here)
-    if missing.any():
+    if has_any(missing):
         text = f"{instruction.name} names this thread in its member mask, but it is not there with the others"
         raise Stop("converged", text, instruction, first_lane(missing, lanes.shape))
     strange = by_thread(lanes, here & ((named & bits) == 0))
-    if strange.any():
+    if has_any(strange):
         text = f"{instruction.name} is made by a thread that its member mask does not name"
         raise Stop("converged", text, instruction, first_lane(strange, lanes.shape))
 
@@ -96,10 +96,10 @@ def check_whole_warps(lanes: Lanes, mask: Mask, instruction: Instruction) -> Non
         return
     here = taking_part(lanes, mask)
     missing = here.any(axis=1, keepdims=True) & ~here
-    if not missing.any():
+    if not has_any(missing):
         return
     absent = by_thread(lanes, missing)
-    if absent.any():
+    if has_any(absent):
         text = f"{instruction.name} needs all threads of a warp, but this one is not there with the others"
         raise Stop("converged", text, instruction, first_lane(absent, lanes.shape))
     short = by_thread(lanes, here & missing.any(axis=1, keepdims=True))

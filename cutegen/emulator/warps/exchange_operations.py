@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from cutegen.emulator.arithmetic.arrays import Array
+from cutegen.emulator.arithmetic.arrays import Array, has_any
 from cutegen.emulator.checks.clocks import whole
 from cutegen.emulator.checks.poison import poisoned_lanes
 from cutegen.emulator.instructions.reader import InstructionReader
@@ -85,7 +85,7 @@ def _shuffle(reader: InstructionReader, slots: Mapping[str, int]) -> Operation:
             here = here & ~by_warp(lanes, poisoned_lanes(lanes.poison[origin]))
         lost = by_thread(lanes, ~np.take_along_axis(here, source, axis=1))
         uniform = np.ndim(bits) < 2 or bits.shape[0] == 1  # then it does not matter whose value it is
-        lanes.put(targets[0], bits if uniform else by_thread(lanes, moved), mask, lost if lost.any() else None)
+        lanes.put(targets[0], bits if uniform else by_thread(lanes, moved), mask, lost if has_any(lost) else None)
         if len(targets) > 1:
             lanes.put(targets[1], by_thread(lanes, inside), mask)
 
@@ -120,7 +120,7 @@ def _vote_or_reduction(reader: InstructionReader, slots: Mapping[str, int]) -> O
         here = taking_part(lanes, mask)
         masks = by_warp(lanes, members(lanes))
         named = np.bitwise_or.reduce(np.where(here, masks, np.uint32(0)), axis=1, keepdims=True)
-        if (here & (masks != named)).any():  # several groups of threads in a warp, each by itself
+        if has_any(here & (masks != named)):  # several groups of threads in a warp, each by itself
             groups = [(here & (masks == one), one) for one in np.unique(masks[here])]
         else:
             groups = [(here, named)]
@@ -136,7 +136,7 @@ def _vote_or_reduction(reader: InstructionReader, slots: Mapping[str, int]) -> O
             answer = found if len(groups) == 1 else np.where(group, found, answer)
             if slot in lanes.poison:  # of one thread, and it is that of all that take part
                 bad = (counted & by_warp(lanes, poisoned_lanes(lanes.poison[slot]))).any(axis=1, keepdims=True)
-                if (bad := group & bad).any():
+                if has_any(bad := group & bad):
                     lost = by_thread(lanes, bad) if lost is None else lost | by_thread(lanes, bad)
         lanes.put(result, by_thread(lanes, answer), mask, lost)
 
@@ -169,7 +169,7 @@ def _match(reader: InstructionReader, slots: Mapping[str, int]) -> Operation:
         lost = None
         if slot in lanes.poison:
             bad = (here & by_warp(lanes, poisoned_lanes(lanes.poison[slot]))).any(axis=1, keepdims=True)
-            lost = by_thread(lanes, np.asarray(bad)) if bad.any() else None
+            lost = by_thread(lanes, np.asarray(bad)) if has_any(bad) else None
         for register, answer in zip(registers, answers, strict=False):
             if register.width:
                 lanes.put(slots[register.name], by_thread(lanes, answer), mask, lost)

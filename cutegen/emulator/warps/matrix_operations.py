@@ -7,7 +7,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from cutegen.emulator.arithmetic.arrays import Array
+from cutegen.emulator.arithmetic.arrays import Array, has_any
 from cutegen.emulator.checks.poison import poison_whole, poisoned_lanes
 from cutegen.emulator.instructions.reader import InstructionReader
 from cutegen.emulator.lanes import WARP, Mask, both
@@ -49,7 +49,7 @@ def multiply_operation(mma: Mma, instruction: Instruction, slots: Mapping[str, i
         An array of bool of shape (warps, 32, registers of D), or None if there is no poison in A, B and C.
         """
         a, b, c = (_poison(lanes, registers, slots) for registers in (mma.a, mma.b, mma.c))
-        if not (a.any() or b.any() or c.any()):
+        if not (has_any(a) or has_any(b) or has_any(c)):
             return None
         per = places_a(mma.kind, mma.k)
         rows: Array = np.asarray(per.to_matrix(np.repeat(a, per.row.shape[1] // a.shape[-1], axis=-1)).any(axis=2))

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from cutegen.emulator.arithmetic.arrays import Array
+from cutegen.emulator.arithmetic.arrays import Array, has_any
 from cutegen.emulator.checks.shared_history import SharedHistory
 from cutegen.emulator.lanes import WARP
 from cutegen.emulator.memory.runs import PIECE
@@ -84,7 +84,7 @@ class ProductReads:
         flags, data = memory.flags.reshape(-1), memory.data.reshape(-1)
         found = log.products.take(instruction, self, flags, data) if self.inside else None
         if found is None:
-            if not self.inside or flags.take(self.cells).any() or not log.products.surely_ordered(self):
+            if not self.inside or has_any(flags.take(self.cells)) or not log.products.surely_ordered(self):
                 return None
             log.products.begin(instruction, self)
             found = memory.data.reshape(-1).take(self.cells)
@@ -95,7 +95,7 @@ class ProductReads:
         read.
         """
         flags = memory.flags.reshape(-1).take(self.cells) if self.inside else None
-        if flags is None or (flags & TABOO).any():
+        if flags is None or has_any(flags & TABOO):
             return None
         key = flags.tobytes()
         if key not in self._written:

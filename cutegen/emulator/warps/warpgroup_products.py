@@ -22,7 +22,7 @@ from functools import partial
 import numpy as np
 
 from cutegen.atoms.mma import HOPPER_F8
-from cutegen.emulator.arithmetic.arrays import Array
+from cutegen.emulator.arithmetic.arrays import Array, has_any
 from cutegen.emulator.arithmetic.f8_formats import F8_FORMATS
 from cutegen.emulator.arithmetic.formats import NAN32
 from cutegen.emulator.checks.faults import Stop
@@ -130,7 +130,7 @@ def _end(lanes: Lanes, landed: Iterable[tuple[tuple[int, ...], Array]], instruct
         for unknown in {id(one): one for one in map(lanes.poison.get, slots)}.values():
             bits = by_warp(lanes, np.zeros((), np.uint32) if unknown is None else unknown)[warps]
             touched = (bits != np.uint32(0xFFFFFFFF)).any(axis=1)
-            if touched.any():
+            if has_any(touched):
                 warp = int(warps[int(touched.argmax())])
                 text = "a register of an accumulator was written while a product that this waits for writes it, too"
                 raise Stop("wgmma", text, instruction, _lane(lanes, warp))
@@ -142,7 +142,7 @@ def _end(lanes: Lanes, landed: Iterable[tuple[tuple[int, ...], Array]], instruct
             if products.unknown is not None:
                 unknown = products.unknown[row]
                 if (key := unknown.tobytes()) not in made:
-                    made[key] = poison_whole(by_thread(lanes, unknown), 32) if unknown[warps].any() else None
+                    made[key] = poison_whole(by_thread(lanes, unknown), 32) if has_any(unknown[warps]) else None
                 lost = made[key]
             lanes.put(slot, by_thread(lanes, bits), mask, lost)
         products.seen[rows, warps] = held[:, warps]
@@ -227,7 +227,7 @@ def _of_warp(lanes: Lanes, get: Getter, warps: Array, instruction: Instruction) 
     """What an operand is in each of the warps. Raises Stop unless all lanes of a warp have the same."""
     values = by_warp(lanes, get(lanes))[warps]
     differing = (values != values[:, :1]).any(axis=1)
-    if differing.any():
+    if has_any(differing):
         warp = int(warps[int(differing.argmax())])
         raise Stop("wgmma", "the lanes of a warp give different operands", instruction, _lane(lanes, warp))
     return np.asarray(values[:, 0])
@@ -248,11 +248,11 @@ def _check_fenced(form: ProductForm, lanes: Lanes, warps: Array) -> tuple[Array,
         products.add(new, registers_by_warp(lanes, new))
     rows = products.rows(form.slots)
     resting = products.flying[rows, warps] == 0
-    if not resting.any():
+    if not has_any(resting):
         return resting, np.zeros((*resting.shape, WARP), np.uint32)
     now = registers_by_warp(lanes, form.slots)[:, warps]
     changed = resting & (now != products.seen[rows, warps]).any(axis=2) & now.any(axis=2)
-    if changed.any():
+    if has_any(changed):
         warp = int(warps[int(changed.argmax()) % len(warps)])
         text = "an accumulator was written since the warp's last wgmma.fence, which must come between"
         raise Stop("wgmma", text, instruction, _lane(lanes, warp))
@@ -278,7 +278,7 @@ def _check_reads(form: ProductForm, lanes: Lanes, warps: Array, places: Sequence
             log.check_gather(
                 form.instruction, log.gathered(rows, lane[1], lane[0] + np.arange(len(rows)) // each % WARP)
             )
-    return unknown if unknown.any() else None
+    return unknown if has_any(unknown) else None
 
 
 def _unwritten(form: ProductForm, lanes: Lanes, places: Places, lane: tuple[int, int]) -> Array | None:
@@ -291,10 +291,10 @@ def _unwritten(form: ProductForm, lanes: Lanes, places: Places, lane: tuple[int,
         raise Stop("out-of-bounds", text, instruction, lane, address=low)
     rows = places.rows(memory.unit)
     flags = memory.flags[rows, lane[1]]
-    if not flags.any():
+    if not has_any(flags):
         return None
     taboo = (flags & TABOO) != 0
-    if taboo.any():
+    if has_any(taboo):
         byte = int(rows[int(taboo.argmax())]) * memory.unit
         text = f"wgmma reads byte {byte} of shared memory, where no data lie that it may read"
         raise Stop("out-of-bounds", text, instruction, lane, address=byte)
@@ -319,10 +319,10 @@ def _accumulate(
     products = lanes.team.products
     rows, mask = products.rows(form.slots), _threads(lanes, warps)
     read, lost = keeps & resting, products.unknown
-    poisoned = _poisoned(lanes, form.slots, warps) if lost is not None or read.any() else None
+    poisoned = _poisoned(lanes, form.slots, warps) if lost is not None or has_any(read) else None
     if poisoned is not None:
         bad = read & (poisoned if lost is None else poisoned & ~lost[rows, warps]).any(axis=2)
-        if bad.any():
+        if has_any(bad):
             text = "wgmma adds to an accumulator that was never written"
             warp = int(warps[int(bad.argmax()) % len(warps)])
             raise Stop("never-written", text, form.instruction, _lane(lanes, warp))
@@ -368,4 +368,4 @@ def _added(form: ProductForm, sums: Array, keeps: Array, resting: Array, now: Ar
         exact = start + parts
         total = cut(exact, HOPPER_F8.bits) if form.kinds[0] in F8_FORMATS else exact.astype(np.float32)
     nan = np.isnan(total)
-    return np.where(nan, NAN32, total.view(np.uint32)) if nan.any() else total.view(np.uint32)
+    return np.where(nan, NAN32, total.view(np.uint32)) if has_any(nan) else total.view(np.uint32)
