@@ -69,12 +69,12 @@ RESERVED_ARGUMENTS = (
     *_USED,
     "acc", "accessed", "accesses_fit", "arrived", "band", "bench", "bidx", "bidy", "block_rows", "cluster_idx",
     "clusters", "column_idx", "coord", "device", "fetch", "first_value", "generator", "grid", "grid_m", "grid_n",
-    "has_tile", "help", "in_bounds", "in_k", "in_warp", "is_held", "k_block", "k_next", "k_size", "k_tile", "k_tiles",
-    "lane_step", "mode_offsets", "name", "narrow_layout", "one", "own_values", "part", "place", "probe_index",
-    "product", "rank", "residue", "rest", "rest_mn", "rest_v", "result", "row_size", "row_start", "row_threads",
-    "seed", "self", "sizes", "smem", "smem_next", "smem_read", "smem_write", "stage", "stream", "tensors",
-    "thr_layout", "thr_mma", "thread_offsets", "tidx", "tidy", "tile", "tiled_mma", "tiles", "turn", "tv_layout",
-    "val_layout", "value_idx", "value_offsets", "vector", "wants_gradient", "width", "words_fit",
+    "has_tile", "help", "in_bounds", "in_k", "in_warp", "is_held", "is_short", "k_block", "k_next", "k_size", "k_tile",
+    "k_tiles", "lane_step", "mode_offsets", "name", "narrow_layout", "one", "own_values", "part", "place",
+    "probe_index", "product", "rank", "residue", "rest", "rest_mn", "rest_v", "result", "row_size", "row_start",
+    "row_threads", "seed", "self", "sizes", "smem", "smem_next", "smem_read", "smem_write", "stage", "stream",
+    "tensors", "thr_layout", "thr_mma", "thread_offsets", "tidx", "tidy", "tile", "tiled_mma", "tiles", "turn",
+    "tv_layout", "val_layout", "value_idx", "value_offsets", "vector", "wants_gradient", "width", "words_fit",
 )  # fmt: skip
 
 # What CuTeDSL calls the parameters and functions that it makes of a branch or a loop: inside they hide an argument.

@@ -53,6 +53,8 @@ class Rowwise(Op):
                 "MOST_THREADS",
                 "WARPS",
                 "WORD",
+                "FEWER_VALUES",
+                "OWN_VALUES",
                 "clear_values",
                 "load_columns",
                 "load_each",

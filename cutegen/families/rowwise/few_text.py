@@ -24,6 +24,8 @@ def constants(plan: RowwisePlan) -> tuple[Constant, ...]:
         Constant("VALUES", str(plan.values), "of a thread at a time", "schedule.tiler"),
         Constant("VECTOR", str(plan.vector), "elements of one access", "schedule.copy"),
     ]
+    if plan.fewer_values:
+        found.append(Constant("FEWER_VALUES", str(plan.fewer_values), "where these hold the row", "schedule.tiler"))
     if plan.word:
         found.append(Constant("WORD", str(plan.word), "elements of one access of 32 bits", "schedule.copy"))
     if plan.persistent:
@@ -78,7 +80,9 @@ def sums(plan: RowwisePlan, block: str) -> dict[str, str]:
 def _own_value(plan: RowwisePlan) -> str:
     """The text of where a thread's values start in what its block has of a row."""
     width = width_name(plan.flat)
-    return f"tidx * {width}" if plan.warps_per_row == 1 else f"tidx // 32 * 32 * VALUES + tidx % 32 * {width}"
+    if plan.warps_per_row == 1:
+        return f"tidx * {width}"
+    return f"tidx // 32 * 32 * {plan.values_text} + tidx % 32 * {width}"
 
 
 def _share_start(plan: RowwisePlan) -> str:

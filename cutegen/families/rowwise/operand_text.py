@@ -78,7 +78,7 @@ def _clear(plan: RowwisePlan, o: Operand) -> str:
 def _loaded(plan: RowwisePlan, o: Operand) -> str:
     """The text of all values of the registers of a tensor."""
     registers = f"t{plan.flat.lead.name}r{o.tensor.name}"
-    return f"values_of({registers})" if splits(plan, o) else f"{registers}.load().reshape((VALUES,))"
+    return f"values_of({registers})" if splits(plan, o) else f"{registers}.load().reshape(({plan.values_text},))"
 
 
 def splits(plan: RowwisePlan, o: Operand) -> bool:

@@ -87,6 +87,23 @@ class RowwisePlan(Plan):
         return word if 1 < word < self.vector else 0
 
     @property
+    def fewer_values(self) -> int:
+        """Values of a thread in the launches for rows that as many threads hold with three quarters of `values`, whose
+        threads would have a quarter or more of their values out of bounds; 0 where there are none.
+
+        Kernels whose threads meet once for a row are bound by memory, and gain nothing.
+        """
+        held = self.fewer_threads and not self.walked and not self.persistent and self.cluster == 1
+        if not held or self.warps_per_row == 1 or self.program.meetings < 2:
+            return 0
+        return self.values * 3 // 4 if self.values % (4 * self.vector) == 0 else 0
+
+    @property
+    def values_text(self) -> str:
+        """What a kernel calls the values of a thread: a constant, or its parameter where launches differ in them."""
+        return "OWN_VALUES" if self.fewer_values else "VALUES"
+
+    @property
     def walked(self) -> bool:
         """Whether a row is walked in pieces."""
         return self.keep != "registers"

@@ -91,11 +91,13 @@ def walking(spec: Spec) -> Spec:
     return replace(spec, schedule=replace(spec.schedule, keep="reload", longer=None))
 
 
-def with_threads(spec: Spec, threads: int) -> Spec:
-    """The spec of a launch whose rows have so many threads each; longer rows have other launches."""
+def with_threads(spec: Spec, threads: int, values: int = 0) -> Spec:
+    """The spec of a launch whose rows have so many threads each, and these so many values, by default as many as in
+    `spec`; longer rows have other launches.
+    """
     schedule, row = spec.schedule, row_of(spec)
     tiler = {mode: rows_with(spec, threads) if mode == beside(spec) else 1 for mode in spec.lead.shape}
-    tiler[row] = threads * values_of(spec)
+    tiler[row] = threads * (values or values_of(spec))
     own = replace(schedule, threads_per_row=threads, tiler=tiler, longer="reload")
     return replace(spec, schedule=own)
 

@@ -219,7 +219,10 @@ def _kernel(plan: RowwisePlan, texts: WalksText, name: str) -> dict[str, Any]:
     return {
         "name": name,
         "plan": plan,
-        "more_parameters": ["in_warp: cutlass.Constexpr[bool]"] if _chooses(plan) else [],
+        "more_parameters": [
+            *(["in_warp: cutlass.Constexpr[bool]"] if _chooses(plan) else []),
+            *([f"{plan.values_text}: cutlass.Constexpr[int]"] if plan.fewer_values else []),
+        ],
         "before": texts.before,
         "walks": texts.walks,
         "partials": texts.partials,
@@ -233,8 +236,10 @@ def _chooses(plan: RowwisePlan) -> bool:
     return plan.fewer_threads and not plan.walked and plan.warps_per_row > 1 and plan.cluster == 1
 
 
-def _launches(plan: RowwisePlan) -> list[tuple[str, str, list[str]]]:
-    """The launches of which a call has one: when, of which kernel, and what that gets besides."""
+def _launches(plan: RowwisePlan) -> list[tuple[str, str, list[str], bool]]:
+    """The launches of which a call has one: when, of which kernel, what that gets besides, and whether it also has one
+    for fewer values of a thread.
+    """
     kernel, found = f"{plan.flat.kernel}_kernel", []
     if _chooses(plan):
         found = [("row_threads <= 32", kernel, ["in_warp=True"]), ("is_held", kernel, ["in_warp=False"])]
@@ -245,7 +250,10 @@ def _launches(plan: RowwisePlan) -> list[tuple[str, str, list[str]]]:
     if plan.longer is not None:
         found.append(("", _longer(plan), []))
     words = [f"{'elif' if number else 'if'} {when}" for number, (when, *_) in enumerate(found[:-1])]
-    return [(word, name, more) for word, (_, name, more) in zip([*words, "else"], found, strict=False)]
+    return [
+        (word, name, more, bool(plan.fewer_values) and name == kernel)
+        for word, (_, name, more) in zip([*words, "else"], found, strict=False)
+    ]
 
 
 def _longer(plan: RowwisePlan) -> str:

@@ -18,14 +18,27 @@ LONG = "longer rows"
 def variants(plan: RowwisePlan) -> tuple[RowwisePlan, ...]:
     """The plan alone; of one whose launches choose, one for each choice that is not like another.
 
-    That is how many threads a row has, whether its kernel holds a row or walks it, and whether accesses keep the
-    promises that wide ones need, are of words, or are of one element. Those of one element come last.
+    That is how many threads a row has, and how many values each of these, whether its kernel holds a row or walks it,
+    and whether accesses keep the promises that wide ones need, are of words, or are of one element. Those of one
+    element come last.
     """
-    lengths = _lengths(plan)
+    lengths, short = _lengths(plan), _of_fewer_values(plan)
     if not plan.flat.schedule.narrows:
-        return lengths
+        return (*lengths, *short)
     words = map(_words, lengths) if plan.word else ()
-    return (*map(_wide, lengths), *words, *map(_narrow, lengths))
+    return (*map(_wide, (*lengths, *short)), *words, *map(_narrow, lengths))
+
+
+def _of_fewer_values(plan: RowwisePlan) -> tuple[RowwisePlan, ...]:
+    """The plans of rows whose threads have fewer values each."""
+    counts = [threads for threads in SHORT if threads <= plan.threads_per_row] if plan.fewer_values else []
+    return tuple(
+        replace(
+            planned(with_threads(plan.flat, threads, plan.fewer_values)),
+            way=f"{threads} threads a row, fewer values",
+        )
+        for threads in counts
+    )
 
 
 def _lengths(plan: RowwisePlan) -> tuple[RowwisePlan, ...]:

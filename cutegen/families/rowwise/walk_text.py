@@ -232,7 +232,7 @@ class WalksText:
             inside = "in_row"
             if _by_access(reduction):
                 width, operation = width_name(self.spec), OPERATIONS[reduction.function]
-                shape = f"({width}, VALUES // {width})"
+                shape = f"({width}, {plan.values_text} // {width})"
                 values = printer.name_of(f"{whole}.reshape({shape})")
                 whole = printer.name_of(f"{values}.reduce(cute.ReductionOp.{operation}, {neutral}, (0, None))")
                 inside = "accessed"
