@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from cutegen.atoms.targets import WARP
 from cutegen.families.common.narrowing import NARROW, WORDS, of_spec, promising, with_copy
 from cutegen.families.rowwise.flat import as_written
 from cutegen.families.rowwise.plan import RowwisePlan
@@ -25,7 +26,9 @@ def variants(plan: RowwisePlan) -> tuple[RowwisePlan, ...]:
     lengths, short = _lengths(plan), _of_fewer_values(plan)
     if not plan.flat.schedule.narrows:
         return (*lengths, *short)
-    words = map(_words, lengths) if plan.word else ()
+    # Of whole warps the plan itself is enough: a launch with fewer of them runs the same kernel
+    words = [_words(one) for one in lengths if one.way in (plan.way, LONG) or one.threads_per_row < WARP]
+    words = words if plan.word else []
     return (*map(_wide, (*lengths, *short)), *words, *map(_narrow, lengths))
 
 
