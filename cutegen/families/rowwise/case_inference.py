@@ -49,7 +49,7 @@ def inferred_cases(spec: Spec) -> tuple[Case, ...]:
     if row_of(spec) not in spec.static and program(spec).columns:
         return _of_summed_rows(spec, modern, only)
     lengths = _streamed(spec, modern) if _is_streamed(spec) else [*_few_rows(spec, modern), *_long_rows(spec, modern)]
-    found = [Case(Conditions(only, *sizes), schedule) for schedule, sizes in lengths]
+    found = [Case(Conditions(only, *sizes), schedule) for schedule, sizes in _left(spec, lengths)]
     if not found and only and modern and _schedule(spec, modern) != _schedule(spec, spec.targets):
         found = [Case(Conditions(only), RowwiseSchedule())]
     return (*found, Case(Conditions(), RowwiseSchedule())) if found else ()
@@ -134,6 +134,22 @@ def _streamed(spec: Spec, targets: tuple[str, ...]) -> list[tuple[RowwiseSchedul
     for low, one in schedules:
         found.append((one, ({row: (SizeIs(">", low), _whole(spec))}, 16)))
     return found
+
+
+def _left(spec: Spec, found: list[tuple[RowwiseSchedule, Lengths]]) -> list[tuple[RowwiseSchedule, Lengths]]:
+    """Where the number of rows is fixed, the schedules that some length gets which none before is for; else all."""
+    row, beside = row_of(spec), _beside(spec)
+    if beside is None or beside not in spec.static:
+        return found
+    left, before = list[tuple[RowwiseSchedule, Lengths]](), list[tuple[int, int]]()
+    for schedule, (sizes, align) in found:
+        low, high = Conditions((), sizes).within(row)
+        starts = (start for start in (low, *(last + 1 for _, last in before)) if low <= start <= high)
+        new = any(not any(first <= start <= last for first, last in before) for start in starts)
+        if new and all(one.holds(spec.static[beside]) for one in sizes.get(beside, ())):
+            left.append((schedule, ({row: sizes[row]}, align)))
+            before.append((low, high))
+    return left
 
 
 def _whole(spec: Spec) -> SizeIs:

@@ -93,10 +93,11 @@ def loads_each(plan: RowwisePlan, o: Operand) -> bool:
 
     Half a register that is loaded under a predicate is merged with the other half at once, which waits for the load.
     Loads for the next rows would then not be under way while a block computes. Kernels that store along the row and
-    load no rows ahead gained nothing: the number of their instructions is what takes time.
+    load no rows ahead gained nothing: the number of their instructions is what takes time. Nor is a tensor loaded so
+    that is written as well: the last element in bounds, which stands for those beyond it, is another thread's to write.
     """
     waits = plan.ahead or not any(x.tensor.writes for x in plan.operands)
-    half = o.read and o.tensor.dtype.bits == WORD // 2 and not splits(plan, o)
+    half = o.read and not o.write and o.tensor.dtype.bits == WORD // 2 and not splits(plan, o)
     return waits and half and bool(plan.word) and o.tensor.name not in plan.kept and plan.row in plan.masked
 
 

@@ -36,8 +36,13 @@ def meetings_of(plan: RowwisePlan, walk: Walk) -> list[tuple[Reduction, ...]]:
 
 
 def is_backwards(plan: RowwisePlan, number: int) -> bool:
-    """Whether a walk in pieces begins at the row's end, of which a cache has what the walk before read last."""
-    return plan.walked and number % 2 == 1 and not plan.kept
+    """Whether a walk in pieces begins at the row's end, of which a cache has what the walk before read last.
+
+    A block of a cluster has other pieces then. It keeps its own where a tensor is read and written: another block's
+    reads of a piece would not be ordered before its writes.
+    """
+    others = plan.cluster > 1 and any(o.read and o.write for o in plan.operands)
+    return plan.walked and number % 2 == 1 and not plan.kept and not others
 
 
 def loads_of(plan: RowwisePlan, number: int) -> tuple[str, ...]:

@@ -79,7 +79,7 @@ class RowwisePlan(Plan):
         """Elements of an access of 32 bits to the narrowest of the tensors that have all modes, where calls that the
         wide accesses do not fit may have such accesses; 0 where these are of one element.
 
-        It is 0 where the size of a row is fixed: the wide accesses fit that.
+        It is 0 where the size of a row is fixed, which the wide accesses fit; only addresses and strides may not.
         """
         if not self.flat.schedule.narrows or not self.fewer_threads or self.kept or self.row in self.flat.static:
             return 0

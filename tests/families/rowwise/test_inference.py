@@ -226,6 +226,23 @@ def test_few_rows_have_many_blocks_each() -> None:
     assert lengths_of(several) and all(most is None for most, *_ in lengths_of(several))
 
 
+@pytest.mark.parametrize(
+    ("rows", "softmax", "loss"),
+    [
+        (32, [8192, 16384, 2**16, 2**17], [65536, 16384, 10240]),
+        (100, [10240, *(2**i for i in range(14, 18))], [65536, 10240]),
+        (1000, [10240, *(2**i for i in range(14, 18))], [65536, 10240]),
+    ],
+)
+def test_a_fixed_number_of_rows_leaves_the_cases_that_some_length_gets(
+    rows: int, softmax: list[int], loss: list[int]
+) -> None:
+    for text, lows in ((SOFTMAX, softmax), (LOSS, loss)):
+        fixed = f"{text}static: {{M: {rows}}}\n"
+        assert [case[:2] for case in lengths_of(fixed)] == [(None, low) for low in lows]
+        generate(fixed + HOPPER, "x.yaml")
+
+
 def test_long_rows_that_are_walked_once_wait_nowhere() -> None:
     found = lengths_of(LOSS)
     assert [case[:3] for case in found] == [

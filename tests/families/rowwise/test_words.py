@@ -119,6 +119,16 @@ def test_wrong_bounds_are_seen(way: str, old: str, new: str, tmp_path: Path) -> 
     assert _problem(SUMS, [case for case in cases if problem.startswith(f"{case.name}:")], tmp_path) == ""
 
 
+def test_a_tensor_that_is_written_has_no_element_read_by_other_threads(tmp_path: Path) -> None:
+    """Beyond the end the last element would be read, which its own thread writes."""
+    text = BACKWARD.replace("  dX: {shape: [M, N], dtype: bf16, role: out}\n", "")
+    text = text.replace("dY: {shape: [M, N], dtype: bf16}", "dY: {shape: [M, N], dtype: bf16, role: inout}")
+    text = text.replace("dX = dY", "dY = dY")
+    assert re.findall(r" load_each\((\w+),", _module(text).text) == ["mX"]
+    cases = _cases(text, "narrow")
+    assert cases and _problem(text, cases, tmp_path) == ""
+
+
 def test_rows_of_no_elements_read_none(tmp_path: Path) -> None:
     """Rows of no elements have strides of 1, which no access of several elements fits."""
     path = tmp_path / "sums.py"
