@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from cutegen.codegen.variables import Variables
 from cutegen.language.model import KernelSpec, Tensor
+from cutegen.language.names import made_of as made_of_reserved
 
 LOCALS = frozenset(
     {
@@ -84,8 +85,9 @@ LOCALS = frozenset(
 )
 """Variables of the kernel, which no scalar may be called, as it keeps its name there."""
 
-TAKEN = frozenset(local[1:] for local in (*LOCALS, "smem", "slices") if local[0] in "gms")
-"""Tensors whose names would make the kernel's own with a letter before, such as stage and smem."""
+_MADE = (local[1:] for local in (*LOCALS, "smem", "slices") if local[0] in "gms")
+TAKEN = frozenset(name for name in _MADE if made_of_reserved(name) is None)
+"""Tensors whose names would make the kernel's own with a letter before, such as slot, besides those of every module."""
 
 BATCH_LOCALS = frozenset({"l_tile", "tiles_l"})
 """Those besides of a kernel with a batch."""
