@@ -71,6 +71,8 @@ def errors(text: str) -> list[Diagnostic]:
         ("tensor cores", "CG111", {"kernel": "K_BLOCKS"}),
         ("warpgroups", "CG111", {"kernel": "STAGE_BYTES"}),
         ("warpgroups", "CG113", {"tensor": "ute"}),
+        ("warpgroups", "CG113", {"tensor": "tage"}),
+        ("tensor cores", "CG113", {"tensor": "lices"}),
         ("rows", "CG113", {"tensor": "oord"}),
         ("rows", "CG113", {"tensor": "ax"}),
     ],

@@ -12,7 +12,7 @@ from cutegen.language.context import Context
 from cutegen.language.model import Tensor
 
 # Tensors whose names would make the kernel's own: storage, staged, slices
-TAKEN = ("torage", "taged", "lices")
+TAKEN = ("torage", "taged")
 # What the kernel calls its own besides what every gemm does, where scalars keep their names
 LOCALS = ("K_BLOCKS", "SMEM_BYTES", "staged", "storage", "thr_store", "tiled_store", "warp")
 DERIVED = ("read_{}", "swizzle_{}")  # of a tensor's name
