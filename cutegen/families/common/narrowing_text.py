@@ -59,8 +59,8 @@ class Narrowing:
     def documentation(self, path: str) -> tuple[tuple[str, str], ...]:
         """What those who call the kernel should know of it; `path` is the key of the copies in the spec."""
         bits = max((o.bits for o in self.operands), default=0)
-        others = f"{WORD} bits or one element" if self.word else "of one element"
-        said = f"Accesses are of {bits} bits where sizes, strides and addresses allow, else {others}."
+        others = f"{WORD} bits or one element" if self.word else "one element"
+        said = f"Accesses have {bits} bits where sizes, strides and addresses allow, else {others}."
         return ((path, said),) if self.applies else ()
 
     @property

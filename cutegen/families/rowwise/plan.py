@@ -94,7 +94,7 @@ class RowwisePlan(Plan):
         Kernels whose threads meet once for a row are bound by memory, and gain nothing.
         """
         held = self.fewer_threads and not self.walked and not self.persistent and self.cluster == 1
-        if not held or self.warps_per_row == 1 or self.program.meetings < 2:
+        if not held or self.row in self.flat.static or self.warps_per_row == 1 or self.program.meetings < 2:
             return 0
         return self.values * 3 // 4 if self.values % (4 * self.vector) == 0 else 0
 

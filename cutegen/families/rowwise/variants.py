@@ -34,7 +34,8 @@ def variants(plan: RowwisePlan) -> tuple[RowwisePlan, ...]:
 
 def _of_fewer_values(plan: RowwisePlan) -> tuple[RowwisePlan, ...]:
     """The plans of rows whose threads have fewer values each."""
-    counts = [threads for threads in SHORT if threads <= plan.threads_per_row] if plan.fewer_values else []
+    least = fewest_threads(plan.flat, plan.flat.sizes_of(plan.row)[0]) if plan.fewer_values else 0
+    counts = [threads for threads in SHORT if least <= threads <= plan.threads_per_row] if plan.fewer_values else []
     return tuple(
         replace(
             planned(with_threads(plan.flat, threads, plan.fewer_values)),
