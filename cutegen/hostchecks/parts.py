@@ -68,8 +68,8 @@ def of_tiles(tiles: Sequence[int], extent: int, size: int) -> Sequence[int]:
 
 
 def allowed(host: Host, wanted: Mapping[str, int]) -> dict[str, int]:
-    """Sizes of at least those that are wanted, which the kernel takes, and the module: it asks all calls for what one
-    of its kernels asks some for, if only alignment tells them apart.
+    """Sizes of at least those that are wanted, which both the kernel and its module accept. Where its cases differ in
+    alignment only, a module requires of every call what one of its kernels requires.
     """
     spec, sizes = host.spec, {}
     for mode, least in wanted.items():

@@ -17,10 +17,10 @@ from cutegen.language.names import (
     RESERVED,
     RESERVED_ARGUMENTS,
     derived_from,
-    made_of,
     name_help,
     name_problem,
     nearest,
+    reserved_made_of,
     shown,
     suggestion,
 )
@@ -123,7 +123,7 @@ def check_names(ctx: Context, tensors: tuple[Tensor, ...], scalars: tuple[Scalar
         elif {lower, name} & {*RESERVED_ARGUMENTS, *op_named(ctx.data["op"]).reserved}:
             message = f"the {kind} cannot be named `{name}`: the generated module uses that name itself"
             ctx.say("CG113", message, *path, key=key, help=f"write `{name}_`, or another name")
-        elif kind == "tensor" and (made := made_of(name)):
+        elif kind == "tensor" and (made := reserved_made_of(name)):
             message = f"the tensor cannot be named `{name}`: the generated code would make `{made}` of it, which it has"
             ctx.say("CG113", message, *path, key=key, help=f"write `{name}_`, or another name")
         elif sources := derived_from(lower if kind == "tensor" else name, [n for n in named if n != name]):

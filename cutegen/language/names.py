@@ -129,7 +129,7 @@ def _reserved_parts() -> dict[str, str]:
     return found
 
 
-def made_of(name: str) -> str | None:
+def reserved_made_of(name: str) -> str | None:
     """The name in the functions of a module that generated code would make of a tensor's, if it is one of those."""
     return _reserved_parts().get(name)
 

@@ -59,7 +59,7 @@ class Plan:
         return self
 
     def targets_of(self, kernel: Plan, sizes: Mapping[str, int]) -> tuple[str, ...]:
-        """The targets on which calls of these sizes that `own_sizes` gave for that one of the kernels get it."""
+        """The targets on which a call of sizes that `own_sizes` gave for one of the kernels runs that kernel."""
         return kernel.spec.targets
 
     def chosen_for(self, sizes: Mapping[str, int]) -> int | None:

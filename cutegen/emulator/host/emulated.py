@@ -138,7 +138,8 @@ class Emulated:
             as_is.append(replace(given, address=argument.data_ptr()))
         # Host code may refuse tensors that share memory; where they are placed they do not
         where = passed if any(tensor.fold for tensor in bound) else as_is  # a far row may lie where another tensor is
-        builds = [made for made in self.builds if self.targets is None or made.is_of(self.targets)] or self.builds
+        builds = [made for made in self.builds if self.targets is None or made.is_of(self.targets)]
+        assert builds, f"no build is for {self.targets}"
         self.launches = [_asked(made, where) for made in builds]
         if self.only_launches:
             return

@@ -32,9 +32,9 @@ Held = tuple[Wait, int, Array]
 
 @dataclass(frozen=True)
 class Passed:
-    """A wait that has ended at once, and still holds its lanes up until all others wait, so that no warp runs ahead.
+    """A wait that has ended at once, but holds its lanes until all others wait, so that no warp runs ahead.
 
-    Otherwise one that loads is now more rounds ahead and now fewer, and a state comes again after many rounds only.
+    Otherwise a loading warp would be ahead by a varying number of rounds, and a state would recur after many only.
     """
 
     instruction: Instruction
@@ -57,7 +57,7 @@ class Passed:
 
 
 class RoundsOfWaits(Rounds):
-    """Watches the loops of all lanes of a batch, and brings them on where it knows how."""
+    """Watches the loops of all lanes of a batch, and skips rounds where the state shows how they go on."""
 
     def __init__(self, program: Program, lanes: Lanes) -> None:
         super().__init__(program, lanes)

@@ -120,7 +120,7 @@ def may_branch(statements: Sequence[Typed]) -> bool:
 
 
 def may_branch_on(statements: Sequence[Typed], names: Container[str]) -> bool:
-    """The same of what tensors of these names hold, and of values that are computed of it."""
+    """The same of functions that are given what tensors of these names hold, or values computed of it."""
     found: set[str] = set()
 
     def holds(value: Expr) -> bool:

@@ -25,7 +25,9 @@ def constants(plan: RowwisePlan) -> tuple[Constant, ...]:
         Constant("VECTOR", str(plan.vector), "elements of one access", "schedule.copy"),
     ]
     if plan.fewer_values:
-        found.append(Constant("FEWER_VALUES", str(plan.fewer_values), "where these hold the row", "schedule.tiler"))
+        found.append(
+            Constant("FEWER_VALUES", str(plan.fewer_values), "of a thread, where that holds the row", "schedule.tiler")
+        )
     if plan.word:
         found.append(Constant("WORD", str(plan.word), "elements of one access of 32 bits", "schedule.copy"))
     if plan.persistent:

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from pathlib import Path
 
 import pytest
+from kept_kit import module_of, plan_of, problems_in
 
-from cutegen.codegen import Module, generate
-from cutegen.families.rowwise.plan import RowwisePlan
-from cutegen.verification.cases import Case, derive_cases
-from cutegen.verification.executor import EmulatorExecutor, load_module
-from cutegen.verification.runner import verify_case
+from cutegen.verification.cases import derive_cases
 
 pytest.importorskip("cutlass")
 
@@ -31,18 +27,6 @@ targets: [sm_80]
 FEWER = "OWN_VALUES=FEWER_VALUES"
 
 
-@lru_cache
-def _module(text: str) -> Module:
-    (module,) = generate(text, "x.yaml").modules
-    return module
-
-
-def _plan(text: str) -> RowwisePlan:
-    plan = _module(text).plan
-    assert isinstance(plan, RowwisePlan)
-    return plan
-
-
 @pytest.mark.parametrize(
     ("old", "new", "values"),
     [
@@ -57,8 +41,8 @@ def _plan(text: str) -> RowwisePlan:
 )
 def test_three_quarters_of_the_values(old: str, new: str, values: int) -> None:
     text = SOFTMAX.replace(old, new)
-    assert _plan(text).fewer_values == values
-    assert _module(text).text.count(FEWER) == (2 if values else 0)  # lanes of one warp, and whole warps
+    assert plan_of(text).fewer_values == values
+    assert module_of(text).text.count(FEWER) == (2 if values else 0)  # lanes of one warp, and whole warps
 
 
 def test_a_module_of_cases_has_kernels_of_fewer_values() -> None:
@@ -66,22 +50,11 @@ def test_a_module_of_cases_has_kernels_of_fewer_values() -> None:
     held = SOFTMAX[SOFTMAX.index("{keep") : SOFTMAX.index("targets")].strip()
     first = held.replace("{", "{for: {N: '<= 4096'}, ", 1)
     cases = f"[{first}, {{keep: reload, tiler: {{N: 2048}}, threads_per_row: 128}}]"
-    printed = _module(SOFTMAX.replace(held, cases)).text
+    printed = module_of(SOFTMAX.replace(held, cases)).text
     assert printed.count(FEWER) == 2
     kernel = printed[: printed.index("def launch")]
     assert "OWN_VALUES: cutlass.Constexpr[int]" in kernel
     assert "load().reshape((OWN_VALUES,))" in kernel
-
-
-def _problem(cases: list[Case], folder: Path, old: str = "", new: str = "") -> str:
-    """The first problem of some cases of the module in whose text `old` is replaced; empty if there is none."""
-    module = _module(SOFTMAX)
-    assert old in module.text, f"{old} is not in the module: adapt the change"
-    path = folder / "softmax.py"
-    path.write_text(module.text.replace(old, new) if old else module.text, encoding="utf-8")
-    loaded, executor = load_module(path), EmulatorExecutor(lines=False)
-    reports = (verify_case(module.plan, case, loaded, executor) for case in cases)
-    return next((f"{report.name}: {report.message}" for report in reports if report.status != "passed"), "")
 
 
 @pytest.mark.parametrize(
@@ -95,7 +68,7 @@ def _problem(cases: list[Case], folder: Path, old: str = "", new: str = "") -> s
 )
 def test_cases_tell_which_rows_have_fewer_values(old: str, new: str, tmp_path: Path) -> None:
     """The third is right, only slower, and shows that the others fail for what they change."""
-    cases = [case for case in derive_cases(_plan(SOFTMAX)) if max(case.sizes.values()) <= 4096]
+    cases = [case for case in derive_cases(plan_of(SOFTMAX)) if max(case.sizes.values()) <= 4096]
     assert any("fewer values" in case.name for case in cases)
-    problem = _problem(cases, tmp_path, old, new)
+    problem = next(problems_in(SOFTMAX, cases, tmp_path, {old: new}), "")
     assert bool(problem) == ("FEWER_VALUES = " not in old)

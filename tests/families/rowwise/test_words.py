@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 from pathlib import Path
 
 import pytest
 import torch
 from compiling_kit import Compiler
+from kept_kit import module_of, plan_of, problems_in
 
 from cutegen import emulator
-from cutegen.codegen import Module, generate
 from cutegen.compiling import Compiled, Job
-from cutegen.families.rowwise.plan import RowwisePlan
 from cutegen.verification.cases import Case, derive_cases
-from cutegen.verification.executor import EmulatorExecutor, load_module
-from cutegen.verification.runner import verify_case
+from cutegen.verification.executor import load_module
 
 pytest.importorskip("cutlass")
 
@@ -48,18 +45,6 @@ targets: [sm_80]
 """
 
 
-@lru_cache
-def _module(text: str) -> Module:
-    (module,) = generate(text, "x.yaml").modules
-    return module
-
-
-def _plan(text: str) -> RowwisePlan:
-    plan = _module(text).plan
-    assert isinstance(plan, RowwisePlan)
-    return plan
-
-
 @pytest.mark.parametrize(
     ("old", "new", "word"),
     [
@@ -75,25 +60,14 @@ def _plan(text: str) -> RowwisePlan:
 )
 def test_elements_of_a_word(old: str, new: str, word: int) -> None:
     text = SUMS.replace(old, new)
-    plan = _plan(text)
+    plan = plan_of(text)
     assert plan.word == word
     assert any("words" in way.way for way in plan.ways) == bool(word)
-    assert ("elif words_fit:" in _module(text).text) == bool(word)
+    assert ("elif words_fit:" in module_of(text).text) == bool(word)
 
 
 def _cases(text: str, way: str) -> list[Case]:
-    return [case for case in derive_cases(_plan(text)) if way in case.name.split(", ")]
-
-
-def _problem(text: str, cases: list[Case], folder: Path, old: str = "", new: str = "") -> str:
-    """The first problem of some cases of a module in whose text `old` is replaced; empty if there is none."""
-    module = _module(text)
-    assert old in module.text, f"{old} is not in the module: adapt the change"
-    path = folder / f"{module.spec.kernel}.py"
-    path.write_text(module.text.replace(old, new) if old else module.text, encoding="utf-8")
-    loaded, executor = load_module(path), EmulatorExecutor(lines=False)
-    reports = (verify_case(module.plan, case, loaded, executor) for case in cases)
-    return next((f"{report.name}: {report.message}" for report in reports if report.status != "passed"), "")
+    return [case for case in derive_cases(plan_of(text)) if way in case.name.split(", ")]
 
 
 def test_sizes_of_cases_of_words_are_words() -> None:
@@ -114,9 +88,9 @@ def test_sizes_of_cases_of_words_are_words() -> None:
 )
 def test_wrong_bounds_are_seen(way: str, old: str, new: str, tmp_path: Path) -> None:
     cases = _cases(SUMS, "words") + _cases(SUMS, "narrow")
-    problem = _problem(SUMS, cases, tmp_path, old, new)
-    assert problem
-    assert _problem(SUMS, [case for case in cases if problem.startswith(f"{case.name}:")], tmp_path) == ""
+    problem = next(problems_in(SUMS, cases, tmp_path, {old: new}))
+    failing = [case for case in cases if problem.startswith(f"{case.name}:")]
+    assert not list(problems_in(SUMS, failing, tmp_path))
 
 
 def test_a_tensor_that_is_written_has_no_element_read_by_other_threads(tmp_path: Path) -> None:
@@ -124,15 +98,15 @@ def test_a_tensor_that_is_written_has_no_element_read_by_other_threads(tmp_path:
     text = BACKWARD.replace("  dX: {shape: [M, N], dtype: bf16, role: out}\n", "")
     text = text.replace("dY: {shape: [M, N], dtype: bf16}", "dY: {shape: [M, N], dtype: bf16, role: inout}")
     text = text.replace("dX = dY", "dY = dY")
-    assert re.findall(r" load_each\((\w+),", _module(text).text) == ["mX"]
+    assert re.findall(r" load_each\((\w+),", module_of(text).text) == ["mX"]
     cases = _cases(text, "narrow")
-    assert cases and _problem(text, cases, tmp_path) == ""
+    assert cases and not list(problems_in(text, cases, tmp_path))
 
 
 def test_rows_of_no_elements_read_none(tmp_path: Path) -> None:
     """Rows of no elements have strides of 1, which no access of several elements fits."""
     path = tmp_path / "sums.py"
-    path.write_text(_module(SUMS).text, encoding="utf-8")
+    path.write_text(module_of(SUMS).text, encoding="utf-8")
     sums = torch.zeros(3)
     emulator.run(load_module(path), torch.empty(3, 0, dtype=torch.bfloat16), outputs={"s": sums}, kernel="sums")
     assert sums.tolist() == [float("-inf")] * 3
@@ -140,11 +114,11 @@ def test_rows_of_no_elements_read_none(tmp_path: Path) -> None:
 
 def test_single_elements_are_loaded_without_branches(compiler: Compiler) -> None:
     """Those of the next rows: what is loaded under a branch is merged with half a register at its end, which waits."""
-    module = _module(BACKWARD)
+    module = module_of(BACKWARD)
     (made,) = compiler([Job(module.text, "backward", "sm_80")])
     assert isinstance(made, Compiled), made
     kernels = [k for k in made.artefact.ptx.split(".visible .entry")[1:] if "ld.global.b16" in k]
     assert len(kernels) == 1
     runs = re.split(r"^\$L__|\bbra\b", kernels[0], flags=re.MULTILINE)
     loads = [run.count("ld.global.b16") for run in runs if "ld.global.b16" in run]
-    assert loads and min(loads) >= _plan(BACKWARD).values
+    assert loads and min(loads) >= plan_of(BACKWARD).values

@@ -11,7 +11,7 @@ from cutegen.families.gemm.staged.reading import check_names
 from cutegen.language.context import Context
 from cutegen.language.model import Tensor
 
-# Tensors whose names would make the kernel's own: storage, staged, slices
+# Tensors whose names would make the kernel's own, storage and staged, besides those of every module
 TAKEN = ("torage", "taged")
 # What the kernel calls its own besides what every gemm does, where scalars keep their names
 LOCALS = ("K_BLOCKS", "SMEM_BYTES", "staged", "storage", "thr_store", "tiled_store", "warp")

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from cutegen.codegen.variables import Variables
 from cutegen.language.model import KernelSpec, Tensor
-from cutegen.language.names import made_of as made_of_reserved
+from cutegen.language.names import reserved_made_of
 
 LOCALS = frozenset(
     {
@@ -86,7 +86,7 @@ LOCALS = frozenset(
 """Variables of the kernel, which no scalar may be called, as it keeps its name there."""
 
 _MADE = (local[1:] for local in (*LOCALS, "smem", "slices") if local[0] in "gms")
-TAKEN = frozenset(name for name in _MADE if made_of_reserved(name) is None)
+TAKEN = frozenset(name for name in _MADE if reserved_made_of(name) is None)
 """Tensors whose names would make the kernel's own with a letter before, such as slot, besides those of every module."""
 
 BATCH_LOCALS = frozenset({"l_tile", "tiles_l"})
