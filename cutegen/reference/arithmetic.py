@@ -130,6 +130,15 @@ def divide(a: Bounded, b: Bounded, dtype: Dtype) -> Bounded:
     return divide_fully(a, b, dtype)
 
 
+def scale_by_reciprocal(a: Bounded, b: Bounded, dtype: Dtype) -> Bounded:
+    """The quotient with the error of a product with the reciprocal, which is rounded before."""
+    import torch
+
+    quotient, one = divide(a, b, dtype), torch.ones((), dtype=torch.float64, device=b.value.device)
+    product = multiply(a, divide(Bounded(one, torch.zeros_like(one), dtype), b, dtype), dtype)
+    return replace(quotient, error=torch.maximum(quotient.error, product.error))
+
+
 def divide_fully(a: Bounded, b: Bounded, dtype: Dtype) -> Bounded:
     """What `divide` gives, of elements of any kind."""
     import torch

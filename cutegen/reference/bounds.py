@@ -275,12 +275,33 @@ class Evaluator:
             case "*":
                 return arithmetic.multiply(a, b, dtype)
             case "/":
-                return self._beside_pole(node.right, b, arithmetic.divide(a, b, dtype))
+                scaled = self.spec.schedule.fast_math and dtype is Dtype.f32 and self._is_normalising(node.right)
+                quotient = (arithmetic.scale_by_reciprocal if scaled else arithmetic.divide)(a, b, dtype)
+                return self._beside_pole(node.right, b, quotient)
             case "and" | "or":
                 return arithmetic.logical(node.op, a, b)
             case "//" | "%" | "<<" | ">>" | "&" | "|" | "^":
                 return whole_numbers.operate(node.op, a, b, dtype)
         return arithmetic.compare(node.op, a, b)
+
+    def _is_normalising(self, divisor: ex.Expr) -> bool:
+        """Whether it is a sum of exponentials above the largest value: kernels with fast functions then multiply by its
+        reciprocal.
+        """
+        total = self._meant(divisor)
+        one = self._meant(total.x) if isinstance(total, ex.Reduce) and total.function == "sum" else None
+        if not isinstance(one, ex.Call) or one.function != "exp":
+            return False
+        below = self._meant(one.arguments[0])
+        largest = self._meant(below.right) if isinstance(below, ex.Binary) and below.op == "-" else None
+        return isinstance(largest, ex.Reduce) and largest.function == "max"
+
+    def _meant(self, node: ex.Expr) -> ex.Expr:
+        """What a statement gave a name to, for the name."""
+        values = {statement.target: statement.value for statement in statements(self.spec)}
+        while isinstance(node, ex.Local) and node.id in values:
+            node = values[node.id]
+        return node
 
     def _defined(self, node: ex.Call) -> Bounded:
         """A function that is defined by others: the value of torch's own, with the error that the definition has."""

@@ -14,6 +14,7 @@ from cutegen.dtypes import Dtype
 from cutegen.expressions.parsing import parse_compute
 from cutegen.families.elementwise.schedule import ElementwiseSchedule
 from cutegen.families.gemm.staged.schedule import GemmSchedule, Mma
+from cutegen.families.rowwise.schedule import RowwiseSchedule
 from cutegen.language.model import KernelSpec, Scalar, Tensor
 from cutegen.reference import arithmetic
 from cutegen.reference.arithmetic import FUNCTION_ULPS
@@ -566,3 +567,45 @@ def test_a_fast_exponential_is_within_its_own_bound_and_not_within_that_of_the_l
         arithmetic.function("exp", ends, Dtype.f32, fast_math=True).error,
         arithmetic.function("exp", ends, Dtype.f32).error,
     )
+
+
+def test_a_product_with_a_reciprocal_is_within_its_own_bound_and_not_within_that_of_a_quotient() -> None:
+    generator = torch.Generator().manual_seed(5)
+    a = torch.rand(100_001, generator=generator, dtype=torch.float32)
+    b = 1 + 4095 * torch.rand(100_001, generator=generator, dtype=torch.float32)
+    exact = [Bounded(x.double(), torch.zeros(len(x)).double(), Dtype.f32) for x in (a, b)]
+    scaled, divided = arithmetic.scale_by_reciprocal(*exact, Dtype.f32), arithmetic.divide(*exact, Dtype.f32)
+    assert torch.equal(scaled.value, divided.value)
+    apart = ((a * (1 / b)).double() - scaled.value).abs()
+    assert (apart <= scaled.error).all() and (apart > divided.error).any()
+    assert (apart / scaled.error).max() > 0.5, "the bound is no looser than it must be"
+
+
+@pytest.mark.parametrize(
+    ("statements", "scaled"),
+    [
+        (("e = exp(X - max(X, N))", "Y = e / sum(e, N)"), True),
+        (("Y = exp(X - max(X, N)) / sum(exp(X - max(X, N)), N)",), True),
+        (("Y = X / sum(X, N)",), False),
+        (("Y = X / sum(X * X, N)",), False),
+    ],
+)
+def test_a_fast_softmax_may_multiply_by_a_reciprocal(statements: tuple[str, ...], scaled: bool) -> None:
+    """In rows of equal values the exponentials and their sum are exact, so that only the quotient is rounded."""
+    tensors = (Tensor("X", ("M", "N"), Dtype.f32, "N", 4), Tensor("Y", ("M", "N"), Dtype.f32, "N", 4, "out"))
+    x = torch.full((4, 37), 1.5)
+    fast, precise = (
+        evaluate(
+            KernelSpec(
+                kernel="k",
+                op="rowwise",
+                tensors=tensors,
+                compute=parse_compute(statements),
+                schedule=RowwiseSchedule(math=math),
+            ),
+            {"X": x},
+            {},
+        )[1]
+        for math in ("fast", "precise")
+    )
+    assert (fast > precise).all() if scaled else torch.equal(fast, precise)

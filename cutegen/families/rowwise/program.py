@@ -39,15 +39,17 @@ def program_of(
     once: bool,
     online: bool,
     parts: Collection[str] = (),
+    fast: bool = False,
 ) -> Program:
     """The walks of typed statements over rows of the mode `row`, whose size is `size` if that is fixed.
 
     `shapes` has the modes of each tensor, and `parts` those that the row's own is made of, if any. With `once` each
     element's values stay where they were computed first; else every walk computes again what it needs of them. With
     `online` a sum of exponentials above a row's largest value is found in the walk that finds that value, and a sum of
-    squares around a row's mean in the walk that finds the mean.
+    squares around a row's mean in the walk that finds the mean. With `fast` elements are divided by a sum of
+    exponentials as products with its reciprocal.
     """
-    return _Planner(statements, shapes, row, size, online, parts).program(once)
+    return _Planner(statements, shapes, row, size, online, parts, fast).program(once)
 
 
 @dataclass(frozen=True)
@@ -68,8 +70,9 @@ class _Planner:
         size: int | None,
         online: bool,
         parts: Collection[str],
+        fast: bool,
     ) -> None:
-        self.statements, self.row, self.size, self.online = statements, row, size, online
+        self.statements, self.row, self.size, self.online, self.fast = statements, row, size, online, fast
         self.shapes, self.parts = shapes, frozenset(parts)
         self.spans = {name: frozenset(shape) for name, shape in shapes.items()}
         self.levels: dict[str, int] = {}
@@ -209,11 +212,26 @@ class _Planner:
         match node:
             case Unary() | Cast():
                 return replace(node, x=part(node.x))
+            case Binary(op="/") if not within_row and self._is_normalised(node):
+                reciprocal = self._once(replace(node, left=Literal_(1.0, dtype=node.dtype)), "row_inverse")
+                return replace(node, op="*", left=part(node.left), right=reciprocal)
             case Binary():
                 return replace(node, left=part(node.left), right=part(node.right))
             case Call():
                 return replace(node, arguments=tuple(part(argument) for argument in node.arguments))
         raise AssertionError(node)
+
+    def _is_normalised(self, node: Binary) -> bool:
+        """Whether elements are divided by the sum of exponentials above a row's largest value, which is from 1 to the
+        row's size, so that its reciprocal neither overflows nor is subnormal.
+        """
+        if not self.fast or node.dtype is not Dtype.f32 or not self._along(node.left) or self._along(node.right):
+            return False
+        total = self._split(node.right, within_row=True)
+        found = next((o for o in self.seen.reductions if isinstance(total, Local) and o.name == total.id), None)
+        if found is None or found.function != "sum":
+            return False
+        return found.above is not None or self.seen.largest_below(found.value) is not None
 
     def _once(self, node: Expr, wanted: str, why: str = "") -> Local:
         """The name of what is the same along the row, `wanted` or one like it; `why` is a comment."""

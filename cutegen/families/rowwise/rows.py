@@ -273,6 +273,7 @@ def program(spec: Spec) -> Program:
         spec.schedule.keep == "registers",
         is_online(spec),
         parts_of(spec),
+        spec.schedule.fast_math,
     )
 
 

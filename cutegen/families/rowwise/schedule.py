@@ -114,7 +114,8 @@ class RowwiseSchedule(Schedule):
         Choice(get_args(Math)),
         "How `exp` of f32 is computed: `precise`: as CUDA's expf, to 2 ulp; `fast`: as 2 to a power that is rounded "
         "first, which takes a third of the instructions, and errs by an ulp more for each 1 that its argument is away "
-        "from 0. Left out, fast where results of 16 bits hide that.",
+        "from 0. Elements that are divided by a sum of exponentials above the row's largest value are then multiplied "
+        "by its reciprocal. Left out, fast where results of 16 bits hide that.",
     )
     copy: RowCopy = key(Record(RowCopy), "How every tensor along the rows moves.", factory=RowCopy)
     predication: Mapping[str, Predicate] = key(

@@ -64,11 +64,12 @@ def program(
     once: bool = True,
     types: Mapping[str, Dtype] | None = None,
     online: bool = False,
+    fast: bool = False,
 ) -> Program:
     kinds = dict.fromkeys((*SHAPES, "alpha"), Dtype.f32) | dict(types or {})
     typed = annotate(parse_compute(statements), kinds)
     shapes = {name: tuple(shape) for name, shape in SHAPES.items()}
-    return program_of(typed, shapes, "N", size, once, online)
+    return program_of(typed, shapes, "N", size, once, online, fast=fast)
 
 
 SOFTMAX = ("e = exp(X - max(X, N))", "Y = e * (1 / sum(e, N))")
@@ -89,6 +90,33 @@ def test_a_row_that_is_read_again_is_computed_again() -> None:
     first, second, last = map(lines, found.walks)
     assert [first, second] == [lines(one) for one in program(*SOFTMAX).walks[:2]]
     assert last == ["read X", "e = exp((X - $row_max))", "Y := ($e * $row_value)"]
+
+
+@pytest.mark.parametrize(("once", "online"), [(True, False), (False, False), (False, True)])
+def test_a_fast_softmax_multiplies_by_one_reciprocal(once: bool, online: bool) -> None:
+    statements = ("e = exp(X - max(X, N))", "Y = e / sum(e, N)", "W = e / sum(e, N) + 1")
+    fast = program(*statements, once=once, online=online, fast=True)
+    assert [shown(step) for step in fast.rows] == ["row_inverse = (1 / $row_sum)"]
+    values = [show(store.value) for one in fast.walks for store in one.stores]
+    assert values == ["($e * $row_inverse)", "(($e * $row_inverse) + 1)"]
+    precise = program(*statements, once=once, online=online)
+    assert [show(store.value) for one in precise.walks for store in one.stores][0] == "($e / $row_sum)"
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "Y = X / sum(X, N)",  # of any size, 0 and infinite among them
+        "Y = X / sum(exp(X), N)",
+        "Y = X / prod(exp(X - max(X, N)), N)",
+        "Y = X / sqrt(sum(X * X, N))",
+        "Y = X / r",
+        "s = sum(exp(X - max(X, N)), N) / r",  # of each row, which is divided once
+        "Y = sum(exp(X - max(X, N)), N) / X",
+    ],
+)
+def test_other_quotients_stay_quotients(statement: str) -> None:
+    assert program(statement, fast=True) == program(statement)
 
 
 LOSS = ("z = X * 2 - max(X * 2, N)", "e = exp(z)", "s = log(sum(e, N)) - sum(z, N)", "Y = e")
