@@ -10,9 +10,9 @@ from cutegen.codegen.asked import family_of
 from cutegen.codegen.environment import environment
 from cutegen.codegen.formatting import documentation, python_tuple
 from cutegen.codegen.host import host_context
-from cutegen.codegen.noise import noise_context
 from cutegen.codegen.parts import KernelParts
 from cutegen.codegen.regions import Region, separate, shifted
+from cutegen.codegen.tolerance import tolerance_context
 from cutegen.codegen.torch_op import op_context
 from cutegen.language.model import LANGUAGE, KernelSpec
 from cutegen.language.writer import write_spec
@@ -36,7 +36,9 @@ def render(plan: Plan, spec_path: str) -> tuple[str, tuple[Region, ...]]:
     """
     spec = plan.spec
     parts = family_of(spec).kernel_parts(plan)
-    context = _module(plan, parts) | host_context(plan, parts) | noise_context(plan) | op_context(spec, plan.gradients)
+    context = (
+        _module(plan, parts) | host_context(plan, parts) | tolerance_context(plan) | op_context(spec, plan.gradients)
+    )
     taken = sorted(set(context) & set(parts.context))
     if taken:
         raise ValueError(f"the family {family_of(spec).name} prints {', '.join(taken)}, which all modules have")

@@ -14,13 +14,13 @@ MAX_NAME = 32
 # Names that a generated module defines, imports or looks up: a kernel of that name would shadow them. A test derives
 # them from rendered modules.
 _USED = (
-    "ALL", "COSTS", "Callable", "DIVISIBLE", "EXACT", "INPUTS", "Iterator", "LARGEST", "MIX", "MOST_TILES", "NOISE",
-    "OUTPUTS", "SIZES", "CLUSTER", "SLICE", "STAGES", "STATIC", "SWIZZLE", "Sequence", "TARGETS", "TENSORS", "THREADS",
-    "TILER", "Timer", "TorchFunctionMode", "VALUES", "VECTOR", "annotations", "argparse", "args", "arguments",
-    "compile_for", "copy_tile", "cpasync", "cuda", "cuda_dialect", "cute", "cutegen", "cutlass", "failure",
-    "functools", "itertools", "launch", "main", "make_fake_stream", "make_fake_tensor", "make_inputs", "make_outputs",
-    "math", "n_first", "numbers", "operator", "predicates", "reference", "slices", "sys", "threading", "torch",
-    "tvm_ffi", "vectors",
+    "ALL", "COSTS", "Callable", "DIVISIBLE", "INPUTS", "Iterator", "LARGEST", "MOST_TILES", "OUTPUTS", "SIZES",
+    "CLUSTER", "SLICE", "STAGES", "STATIC", "SWIZZLE", "Sequence", "TARGETS", "TENSORS", "THREADS", "TILER",
+    "TOLERANCE", "Timer", "VALUES", "VECTOR", "annotations", "argparse", "args", "arguments", "compile_for",
+    "copy_tile", "cpasync", "cuda", "cuda_dialect", "cute", "cutegen", "cutlass", "failure", "functools",
+    "itertools", "launch", "main", "make_fake_stream", "make_fake_tensor", "make_inputs", "make_outputs", "math",
+    "n_first", "numbers", "operator", "predicates", "reference", "slices", "sys", "threading", "torch", "tvm_ffi",
+    "vectors",
     # Builtins that the module calls, or might.
     "Exception", "RuntimeError", "TypeError", "ValueError", "abs", "all", "any", "bool", "dict",
     "divmod", "enumerate", "float", "getattr", "hex", "int", "isinstance", "len", "list", "max", "min", "next",
