@@ -11,8 +11,10 @@
 - `_compiled[device]`: the compiled function of a GPU, by its index, which the public function calls; where calls choose
   among several kernels it is `_compiled[device, number]`.
 - `_new(name, shape, device)`: memory for an argument; `_EMPTY`: what makes it on a GPU in less time, or None.
-- `PADDED`, where calls copy tensors that do not stand as the kernel takes them: the names of these; `_fitted(tensors)`
-  has the copies, by the names in `TENSORS`.
+- `PADDED`, where calls copy tensors that do not stand as the kernel takes them: the names of these. The compiled
+  function takes an address for each after the scalars: of memory for the tensor's like, or 0. `_fitted(tensors)` are
+  the tensors with strides that it takes, by the names in `TENSORS`; `_spare(name, x)` has that memory, in a tuple that
+  is empty for none, and `_addresses` of several of these are what is passed.
 - `OP`, where torch knows the kernel by an op: its name, as in `mylib::rms_norm`; `_op`: what it does on a GPU;
   `_library`: the `torch.library.Library` that has it.
 - `_arguments(*arguments)`, where the kernel has workspaces, or calls choose among several by their cost: what the
@@ -27,9 +29,10 @@ from __future__ import annotations
 
 import inspect
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial, wraps
+from itertools import chain
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -100,13 +103,29 @@ class _OfDevices(dict[Any, Callable[..., Any]]):
         return self[key[0]]
 
 
-def compiled_arguments(module: ModuleType, arguments: Sequence[Any]) -> Sequence[Any]:
+def compiled_arguments(module: ModuleType, arguments: Sequence[Any]) -> Arguments:
     """What the compiled function takes where the public one takes these arguments."""
+    memory: list[tuple[Any, ...]] = []
     if copies(module):
         count = len(module.TENSORS)
-        arguments = *module._fitted(dict(zip(module.TENSORS, arguments, strict=False))), *arguments[count:]
+        fitted = module._fitted(dict(zip(module.TENSORS, arguments, strict=False)))
+        memory = [
+            module._spare(name, x) for name, x in zip(module.TENSORS, fitted, strict=True) if name in module.PADDED
+        ]
+        arguments = *fitted, *arguments[count:], *module._addresses(memory)
     prepared = getattr(module, "_arguments", None)
-    return arguments if prepared is None else tuple(prepared(*arguments))
+    return Arguments(arguments if prepared is None else prepared(*arguments), memory)
+
+
+class Arguments(tuple[Any, ...]):
+    """What a compiled function is called with. Some of it are addresses of `memory`, which is there as long as this."""
+
+    memory: tuple[Any, ...]
+
+    def __new__(cls, arguments: Sequence[Any], memory: Iterable[Sequence[Any]]) -> Arguments:
+        made = super().__new__(cls, arguments)
+        made.memory = tuple(chain.from_iterable(memory))
+        return made
 
 
 def copies(module: ModuleType) -> bool:
@@ -124,7 +143,7 @@ def cheapest_of(module: ModuleType, spec: KernelSpec, sizes: Mapping[str, int]) 
     import torch
 
     empty = [torch.empty(tuple(sizes[mode] for mode in t.shape), device="meta") for t in spec.tensors]
-    return int(module._arguments(*empty, *[1] * len(spec.scalars))[-1])
+    return int(module._arguments(*empty, *[1] * len(spec.scalars), *[0] * len(getattr(module, "PADDED", ())))[-1])
 
 
 @contextmanager
@@ -192,8 +211,11 @@ def compiled_by(module: ModuleType, functions: Mapping[int, Callable[..., Any]])
         vars(module)["_compiled"] = before
 
 
-def replace_memory(module: ModuleType, aligned: Callable[[Any], Any], move: Callable[[Any, int], Any]) -> None:
-    """Makes tensors that the module would make on a GPU be on the CPU, as `move` gives them back for its index.
+def replace_memory(
+    module: ModuleType, aligned: Callable[[Any], Any], move: Callable[[Any, int], Any], tell: Callable[[Any], None]
+) -> None:
+    """Makes tensors that the module would make on a GPU be on the CPU, as `move` gives them back for its index. Of each
+    that may be memory for the like of an argument it will `tell`.
 
     `aligned` gives memory on the CPU the alignment that a GPU's has. The current GPU is the first, on which `_EMPTY`
     makes its tensors, wherever the arguments are.
@@ -208,7 +230,10 @@ def replace_memory(module: ModuleType, aligned: Callable[[Any], Any], move: Call
             return new(name, shape, device)
         tensor = aligned(new(name, shape, "cpu"))
         kind, _, index = str(device).partition(":")
-        return tensor if kind == "cpu" else move(tensor, int(index or 0))
+        if kind != "cpu":
+            tensor = move(tensor, int(index or 0))
+            tell(tensor)
+        return tensor
 
     def empty(sizes: Sequence[int], strides: Sequence[int], dtype: Any) -> Any:
         return move(aligned(torch.empty_strided(tuple(sizes), tuple(strides), dtype=dtype)), 0)

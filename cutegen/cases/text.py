@@ -90,6 +90,7 @@ def kernel_parts(plan: CasesPlan) -> KernelParts:
         },
         workspaces=_workspaces(kernels, names),
         padded=padded,
+        row_copies=next((kernel.parts.row_copies for kernel in kernels if kernel.parts.row_copies), None),
         limits=tuple({(limit.tiles, limit.holds, limit.unless): limit for limit in limits}.values()),
         documentation=tuple((path, said) for said, path in {said: path for path, said in documentation}.items()),
         nvgpu_path="schedule",

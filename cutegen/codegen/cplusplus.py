@@ -109,7 +109,8 @@ def _render(template: str, module: Module, spec_path: str) -> str:
         "documentation": _documentation(spec, parts, workspaces),
         "output": _name(spec.output.argument),
         "parameters": [*parameters, *(f"tvm::ffi::TensorView {name}" for name in spare)],
-        "arguments": [*arguments, *spare, *_chosen(spec, parts)],
+        # No memory is given for what does not stand as the kernel takes it: that is refused
+        "arguments": [*arguments, *spare, *["int64_t{0}"] * len(parts.padded), *_chosen(spec, parts)],
         "chooser": parts.chooser,
         "chooser_header": f"{family_of(spec).name}/{parts.chooser.header}" if parts.chooser else "",
         "example_arguments": [*inputs, *values, *named, *spare],

@@ -8,6 +8,7 @@ from typing import Any
 
 from cutegen.codegen.asked import family_of, op_of
 from cutegen.codegen.formatting import WIDTH, Item, call, display, documentation, literal, python_tuple
+from cutegen.codegen.padding import ends, moved, padding_context
 from cutegen.codegen.parts import KernelParts
 from cutegen.dtypes import Dtype
 from cutegen.expressions.places import ONE, modes_compared
@@ -25,8 +26,8 @@ def host_context(plan: Plan, parts: KernelParts, *, compiles: bool = True) -> di
     spec = plan.spec
     arguments = [t.argument for t in spec.tensors] + [s.argument for s in spec.scalars]
     spaces = parts.workspaces.each if parts.workspaces else ()
-    padded = tuple(f'"{t.argument}"' for t in spec.tensors if t.name in parts.padded)
-    aligned = bool(padded) or any((alignment(t, parts) or 1) > t.dtype.bytes for t in spec.tensors)
+    copied = moved(spec, parts)
+    aligned = bool(parts.padded) or any((alignment(t, parts) or 1) > t.dtype.bytes for t in spec.tensors)
     return {
         "compiles": compiles,
         "single": any(not t.shape for t in spec.tensors),
@@ -38,12 +39,14 @@ def host_context(plan: Plan, parts: KernelParts, *, compiles: bool = True) -> di
         "aligned": aligned,
         "plain": not aligned and all(t.modes[-1:] in ((), (t.major,)) for t in spec.tensors),
         "dense": [(f"tensors.{t.name}.shape", _dense(t)) for t in spec.tensors if t.dense],
-        "padded": python_tuple(padded) if padded else "",
-        "padded_path": next((x.path for x in parts.padded.values()), ""),
-        "padded_outputs": any(t.name in parts.padded for t in spec.outputs),
+        **padding_context(spec, parts, copied),
         "size_tables": _size_tables(spec, parts),
         "limits": parts.limits,
-        "host_parameters": [*(f"{t.argument}: torch.Tensor" for t in spec.tensors), *_scalar_parameters(spec)],
+        "host_parameters": [
+            *(f"{t.argument}: torch.Tensor" for t in spec.tensors),
+            *_scalar_parameters(spec),
+            *(f"{one.spare}: int" for one in copied),
+        ],
         "scalar_parameters": _scalar_parameters(spec),
         "call_parameters": _call_parameters(spec, "*args"),
         "reference_parameters": _call_parameters(spec, "*"),
@@ -65,13 +68,23 @@ def host_context(plan: Plan, parts: KernelParts, *, compiles: bool = True) -> di
         "refusal": _refusal(spec, parts),
         "prepares": bool(spaces) or parts.chooser is not None,
         "prepared": _tuple_returned(
-            [*arguments, *(x.memory for x in spaces), *([parts.chooser.chosen] if parts.chooser else [])]
+            [
+                *arguments,
+                *(x.memory for x in spaces),
+                *(one.spare for one in copied),
+                *([parts.chooser.chosen] if parts.chooser else []),
+            ]
         ),
         "told_prepared": " and ".join(
             [*["workspaces"] * bool(spaces), *["the number of a kernel"] * (parts.chooser is not None)]
         ),
-        "called": _called(parts, f"{spec.output.argument}.get_device()", arguments, 8),
-        "called_again": _called(parts, "fitted[0].get_device()", ["*fitted", "*arguments[len(TENSORS) :]"], 4),
+        "called": _called(parts, f"{spec.output.argument}.get_device()", [*arguments, *["0"] * len(copied)], 8),
+        "called_again": _called(
+            parts,
+            "fitted[0].get_device()",
+            ["*fitted", "*arguments[len(TENSORS) :]", *["*_addresses(spare)"] * bool(copied)],
+            4,
+        ),
         "key": "key" if parts.chooser else "device",
         "chooser": parts.chooser,
         "uncompared_target": _uncompared(parts.chooser.targets) if parts.chooser else "",
@@ -81,6 +94,7 @@ def host_context(plan: Plan, parts: KernelParts, *, compiles: bool = True) -> di
             "*arguments",
             *_scalars_of_one(spec),
             *(["*workspaces"] if spaces else []),
+            *(["*[cutlass.Int64(0)] * len(PADDED)"] if copied else []),
             *(["cutlass.Int32(0)"] if parts.chooser else []),
             "stream",
             *([parts.chosen_by_target[1]] if parts.chosen_by_target else []),
@@ -331,24 +345,13 @@ def _scalar_checks(scalar: Scalar) -> list[str]:
     return lines
 
 
-def _ends(spec: KernelSpec, parts: KernelParts) -> list[str]:
-    """The conditions under which what is written of a row of an output ends behind the row."""
-    found = []
-    for tensor in spec.outputs:
-        if tensor.name in parts.padded and tensor.major is not None:
-            unit, mode = parts.padded[tensor.name].align // tensor.dtype.bytes, tensor.major
-            if spec.static.get(mode, spec.divisible.get(mode, 1)) % unit:
-                found.append(f"{tensor.argument}.shape[{tensor.shape.index(mode)}] % {unit}")
-    return found
-
-
 def _unchecked(spec: KernelSpec, parts: KernelParts) -> list[str]:
     """The conditions under which the arguments are wrong, though the compiled function takes them."""
     # It takes signed for unsigned integers and the other way round
     conditions = [f"{t.argument}.dtype is not torch.{t.dtype.torch}" for t in spec.tensors if not t.dtype.is_float]
     # And of a number the low 64 bits
     conditions += [f"not -(2**63) <= {s.argument} < 2**63" for s in spec.scalars if s.dtype is Dtype.i64]
-    conditions += _ends(spec, parts)
+    conditions += ends(spec, parts)
     gradient = (
         "(wants_gradient and torch.is_grad_enabled())" if conditions else "wants_gradient and torch.is_grad_enabled()"
     )
@@ -360,7 +363,7 @@ def _refusal(spec: KernelSpec, parts: KernelParts) -> str:
     wrong = ["a tensor has another type"] * any(not t.dtype.is_float for t in spec.tensors)
     if any(s.dtype is Dtype.i64 for s in spec.scalars):
         return "an argument does not fit"
-    wrong += ["rows end elsewhere than whole accesses"] * bool(_ends(spec, parts))
+    wrong += ["rows end elsewhere than whole accesses"] * bool(ends(spec, parts))
     return " or ".join([*wrong, *(["no gradient is computed"] if _gradients(spec) else [])])
 
 

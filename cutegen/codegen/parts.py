@@ -11,6 +11,7 @@ from cutegen.codegen.formatting import Item
 from cutegen.dtypes import Dtype
 from cutegen.language.kinds import MAX_INT
 from cutegen.language.model import KernelSpec
+from cutegen.planning.row_copies import RowCopies
 
 _CASE = "case"
 
@@ -143,6 +144,7 @@ class KernelParts:
     limits: tuple[Limit, ...] = ()
     workspaces: Workspaces | None = None
     padded: Mapping[str, Padding] = field(default_factory=dict)  # by the name of the tensor
+    row_copies: RowCopies | None = None  # the kernel that copies what is padded
     documentation: tuple[tuple[str, str], ...] = ()  # lines for its callers, each with its key in the spec
     nvgpu: tuple[str, ...] = ()  # names that the module imports from `cutlass.cute.nvgpu`, in the order of its linter
     nvgpu_path: str = "schedule.copies"  # the key of the spec that asks for these

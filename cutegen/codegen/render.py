@@ -10,6 +10,7 @@ from cutegen.codegen.asked import family_of
 from cutegen.codegen.environment import environment
 from cutegen.codegen.formatting import documentation, python_tuple
 from cutegen.codegen.host import host_context
+from cutegen.codegen.padding import constants, moved
 from cutegen.codegen.parts import KernelParts
 from cutegen.codegen.regions import Region, separate, shifted
 from cutegen.codegen.tolerance import tolerance_context
@@ -120,7 +121,7 @@ def _module(plan: Plan, parts: KernelParts) -> dict[str, Any]:
         "O": spec.output.name,
         "nvgpu": parts.nvgpu,
         "nvgpu_path": parts.nvgpu_path,
-        "constants": parts.constants,
+        "constants": constants(parts),
         "kernel_template": f"{family_of(spec).name}/{parts.template}",
         "kernel_parameters": parameters,
         "kernel_arguments": [parts.launched.get(name, name) for name in names],
@@ -130,6 +131,7 @@ def _module(plan: Plan, parts: KernelParts) -> dict[str, Any]:
             *tensors,
             *scalars,
             *workspaces,
+            *(f"{one.spare}: cutlass.Int64" for one in moved(spec, parts) if parts.refuses),
             *([f"{parts.chooser.parameter}: cutlass.Int32"] if parts.chooser else []),
             "stream: cuda.CUstream",
             *([parts.chosen_by_target[0]] if parts.chosen_by_target else []),

@@ -13,6 +13,7 @@ from cutegen.codegen.environment import environment
 from cutegen.codegen.formatting import python_tuple
 from cutegen.codegen.generate import Module
 from cutegen.codegen.host import host_context
+from cutegen.codegen.padding import constants
 from cutegen.codegen.parts import Constant
 from cutegen.codegen.regions import separate
 from cutegen.codegen.render import docstring
@@ -44,8 +45,8 @@ def loader_text(module: Module, spec_path: str, library: str, targets: Sequence[
     }
     template = environment(family_of(spec)).get_template("module/shipped/loader.py.j2")
     bare = template.render(context | dict(parts.context))
-    constants = _used(parts.constants, bare)
-    body, _ = separate(template.render(context | dict(parts.context) | {"constants": constants}))
+    used = _used(constants(parts), bare)
+    body, _ = separate(template.render(context | dict(parts.context) | {"constants": used}))
     return f"# {mark(spec_path)}\n{body}"
 
 
@@ -59,10 +60,10 @@ def told(targets: Sequence[str]) -> str:
     return " and ".join([", ".join(targets[:-1]), targets[-1]] if targets[1:] else targets)
 
 
-def _used(constants: Sequence[Constant], text: str) -> list[Constant]:
+def _used(known: Sequence[Constant], text: str) -> list[Constant]:
     """The constants that a text or others of these use."""
     found: list[Constant] = []
-    for constant in reversed(constants):
+    for constant in reversed(known):
         if re.search(rf"\b{re.escape(constant.name)}\b", text):
             found.insert(0, constant)
             text += f"\n{constant.value}"

@@ -6,8 +6,10 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from itertools import chain
+from math import lcm
 from types import ModuleType
 
+from cutegen.contract import copies
 from cutegen.hostchecks import far_blocks, long_sums, memory, ops, promises, sizes, stand_ins, wrong_tensors
 from cutegen.hostchecks.judging import Check, Host, NotRun
 from cutegen.planning.plan import Plan
@@ -108,7 +110,7 @@ def _checks(host: Host) -> Iterator[tuple[Check, bool]]:
     yield from _marked(sizes.checks(host), host, "sizes")
     firsts = firsts_of_form(host.plan.kernels)
     for kernel in (kernel for place, kernel in enumerate(host.plan.kernels) if place in firsts):
-        usual = replace(host, plan=kernel.ways[0], whole=host.plan, chosen=host.plan.chosen_as(kernel))
+        usual = replace(host, plan=_uncopied(host, kernel), whole=host.plan, chosen=host.plan.chosen_as(kernel))
         if kernel is not host.plan:
             usual = replace(usual, executor=host.executor.for_targets(kernel.spec.targets))
         many = chain(far_blocks.checks(usual), long_sums.checks(usual))
@@ -118,6 +120,19 @@ def _checks(host: Host) -> Iterator[tuple[Check, bool]]:
     yield from _marked(promises.checks(host), host, "what the module promises")
     yield from _marked(stand_ins.checks(host), host, "launches", cheap=True)
     yield from _marked(ops.checks(host), host, "the op")
+
+
+def _uncopied(host: Host, kernel: Plan) -> Plan:
+    """The first way in which a kernel runs, with the promises under which no call of the module copies its tensors:
+    there is no memory for more of what is large.
+    """
+    copied = [other.ways[0].spec for other in host.plan.kernels if len(other.ways) > 1]
+    plan, spec = kernel.ways[0], kernel.ways[0].spec
+    if not copies(host.module) or len(kernel.ways) > 1:
+        return plan
+    tensors = tuple(replace(t, align=max(x.tensor(t.name).align or 1 for x in (spec, *copied))) for t in spec.tensors)
+    divisible = {mode: lcm(*(x.divisible.get(mode, 1) for x in (spec, *copied))) for mode in spec.modes}
+    return replace(plan, spec=replace(spec, tensors=tensors, divisible=divisible))
 
 
 def _marked(checks: Iterable[Check], host: Host, what: str, *, cheap: bool = False) -> Iterator[tuple[Check, bool]]:

@@ -13,7 +13,7 @@ from typing import Any
 from unittest import mock
 
 from cutegen.codegen.host import can_be_made
-from cutegen.contract import cheapest_of, chooses, compiled_arguments, key_of
+from cutegen.contract import cheapest_of, chooses, compiled_arguments, copies, key_of
 from cutegen.hostchecks.judging import Check, Host, unnamed
 from cutegen.language.model import Scalar
 from cutegen.verification.compare import bits_of
@@ -33,7 +33,7 @@ def checks(host: Host) -> Iterator[Check]:
         yield Check(output, "the target for a GPU", partial(_targets, host))
         if chooses(host.module):
             yield Check(output, "the kernel that calls choose", partial(_chosen, host))
-        if host.has_workspaces:
+        if host.has_workspaces or copies(host.module):
             yield Check(output, "workspaces of two calls", partial(_memory_of_each_call, host))
     yield from _programs(host)
 
@@ -132,9 +132,11 @@ def _chosen(host: Host) -> str:
 
 def _memory_of_each_call(host: Host) -> str:
     """What is wrong with workspaces: two calls that are under way at once must not write to the same memory."""
-    taken = [list(compiled_arguments(host.module, host.arguments(host.views))) for _ in range(2)]
+    with host.executor.standing_in(host.module, host.spec, {}) as placed:
+        views = [placed(x) for x in host.arguments(host.views)]
+        taken = [compiled_arguments(host.module, views) for _ in range(2)]
     given = len(host.spec.tensors) + len(host.spec.scalars)
-    made = ([x for x in arguments[given:] if hasattr(x, "data_ptr")] for arguments in taken)
+    made = ([*x.memory, *(one for one in x[given:] if hasattr(one, "data_ptr"))] for x in taken)
     first, second = ([x.data_ptr() for x in some if x.numel()] for some in made)
     return "two calls have the same workspace" if set(first) & set(second) else ""
 

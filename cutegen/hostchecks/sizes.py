@@ -220,7 +220,7 @@ def _uncopied(host: Host) -> KernelSpec:
 
 def _far_apart(host: Host) -> Iterator[Check]:
     """Tensors whose rows are so far apart that no 32 bits count the elements or bytes between them, one by one."""
-    if not copies(host.module):  # of which far rows are no matter
+    if not copies(host.module):  # whose Python looks at addresses, among which what is not there seems to be others'
         yield from _each_far_apart(host, host.tensors, 1, "")
     usual = host.plan.ways[0]
     aligned = {t.name: t.align or 1 for t in usual.spec.tensors if t.align != host.spec.tensor(t.name).align}

@@ -56,7 +56,7 @@ def checks(host: Host) -> Iterator[Check]:
         if free is not None and (moved := _on_another(host, free)) is not None:
             what = "the kernel of another GPU, with other strides"
             yield Check(output, what, partial(_calls_that_of, host, moved, fails_first=True))
-        if host.has_workspaces:
+        if host.has_workspaces or copies(host.module):
             yield Check(output, "workspaces on another GPU", partial(_workspaces, host, elsewhere))
 
 
@@ -181,11 +181,13 @@ def _workspaces(host: Host, views: Views) -> str:
     given = len(host.spec.tensors) + len(host.spec.scalars)
     try:
         with host.executor.standing_in(host.module, host.spec, {}) as placed:
-            arguments = list(compiled_arguments(host.module, [placed(x) for x in host.arguments(views)]))[given:]
-            arguments = [x for x in arguments if isinstance(x, torch.Tensor)]  # the number of a kernel may follow
+            taken = compiled_arguments(host.module, [placed(x) for x in host.arguments(views)])
+            arguments = [x for x in taken[given:] if isinstance(x, torch.Tensor)]  # the number of a kernel may follow
     except Exception as error:
         host.look_at_memory(error, views.values())
         return f"making them raises {type(error).__name__}: {str(error)[:200]}"
+    if any(x.get_device() != 1 for x in taken.memory):
+        return f"memory for rows is on {taken.memory[0].device}, and the tensors on cuda:1"
     if len(arguments) != len(host.workspaces):
         return f"{len(arguments)} are made, not {len(host.workspaces)}"
     for space, x in zip(host.workspaces, arguments, strict=True):

@@ -502,7 +502,7 @@ CHANGES: list[tuple[str, str, Any, set[str]]] = [
     (WARPSPECIALIZED, "schedule.cluster.M", 1, ALONE),
     (WARPSPECIALIZED, "schedule.copies.A.box", 32, {"schedule.copies.A"}),
     (WARPSPECIALIZED, "schedule.copies.C.columns", 32, set()),
-    (WARPSPECIALIZED, "schedule.copies.A.misaligned", "refuse", {"schedule.copies.B.misaligned"}),
+    (WARPSPECIALIZED, "schedule.copies.A.misaligned", "refuse", {"schedule.copies.B.misaligned", "tensors"}),
     (WARPSPECIALIZED, "schedule.copies.C.stages", 3, {"schedule.warps"}),
     (WARPSPECIALIZED, "schedule.scheduler.swizzle", 4, set()),
     (WARPSPECIALIZED, "schedule.scheduler.blocks", 66, set()),

@@ -150,7 +150,14 @@ PARTS = {
         "test_right",
         "test_right_of_a_batch",
     ),
-    "families/gemm/wgmma/test_workspaces.py": ("test_a_mistake_is_seen",),
+    "families/gemm/wgmma/test_row_copies.py": (
+        "test_a_mistake_with_matrices_is_seen",
+        "test_tensors_of_every_form_are_copied",
+    ),
+    "families/gemm/wgmma/test_workspaces.py": (
+        "test_a_mistake_in_long_rows_is_seen",
+        "test_a_mistake_is_seen",
+    ),
     "families/rowwise/test_inout.py": (
         "test_a_new_value_that_may_come_before_an_old_one_is_read_is_found",
         "test_old_values_are_read_before_new_ones_are_written",

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -69,7 +70,8 @@ class Emulated:
     Where a call launches several kernels, each one may touch the tensors that it is given and no others. An output that
     several of them are given must be written whole by all of them together, and is not read before. Tensors beyond
     `names` are workspaces, which are neither inputs nor outputs: any kernel that is given one may write it, as often as
-    it likes, and none may read what none has written since the call began.
+    it likes, and none may read what none has written since the call began. So are those that host code has made and
+    passes the addresses of.
 
     A launch of several blocks or warps runs in as many orders as `orders` says, from `seed` on (see `launch`); both may
     be changed between calls. `reports` collects what ran, `launches` those of the last call, of each build; with
@@ -108,8 +110,13 @@ class Emulated:
         self.blocks: Sequence[int] | None = None
         self.grid: int | None = None
         self.given: frozenset[int] | None = None
+        self._made: WeakValueDictionary[int, Any] = WeakValueDictionary()
         if strange := set(self.roles) - set(self.names):
             raise ValueError(f"roles of {', '.join(sorted(strange))}; the arguments are {', '.join(self.names)}")
+
+    def know(self, made: Any) -> None:
+        """Takes the address of a tensor that host code has made for that tensor, as long as it is there."""
+        self._made[made.data_ptr()] = made
 
     def __call__(self, *arguments: Any) -> None:
         """Runs all builds. Raises FaultError for a fault, and what the host code raises for arguments it refuses."""
@@ -127,15 +134,17 @@ class Emulated:
         spaces = len(arguments) - len(self.names)
         names = (*self.names, *(f"{WORKSPACE} {i + 1}" for i in range(spaces)))
         for number, (name, argument) in enumerate(zip(names, arguments, strict=True)):
-            if not hasattr(argument, "data_ptr"):
+            addressed = name not in self.names and isinstance(argument, int) and argument in self._made
+            memory = self._made[argument] if addressed else argument
+            if not hasattr(memory, "data_ptr"):
                 passed.append(argument)
                 as_is.append(argument)
                 continue
-            tensor, given = bind_argument(argument, name, self.roles.get(name, "inout"), number)
-            own = self.given is not None and argument.untyped_storage().data_ptr() not in self.given
+            tensor, given = bind_argument(memory, name, self.roles.get(name, "inout"), number)
+            own = self.given is not None and memory.untyped_storage().data_ptr() not in self.given
             bound.append(replace(tensor, spare=own))
-            passed.append(given)
-            as_is.append(replace(given, address=argument.data_ptr()))
+            passed.append(given.address if addressed else given)
+            as_is.append(argument if addressed else replace(given, address=argument.data_ptr()))
         # Host code may refuse tensors that share memory; where they are placed they do not
         where = passed if any(tensor.fold for tensor in bound) else as_is  # a far row may lie where another tensor is
         builds = [made for made in self.builds if self.targets is None or made.is_of(self.targets)]

@@ -81,7 +81,7 @@ def install(
     emulated = Emulated(builds(module, targets, lines, stored or {}), argument_names(module, kernel), roles)
     emulated.tells_lines = lines
     replace_compiled(module, emulated)
-    replace_memory(module, well_aligned, on_device)
+    replace_memory(module, well_aligned, on_device, emulated.know)
     replace_function(module, kernel, lambda own: partial(_called, emulated, own))
     if op(module) is not None:
         on_cpu(module)

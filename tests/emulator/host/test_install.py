@@ -108,4 +108,4 @@ def test_the_workspace_of_a_call_is_its_own(tmp_path: Path) -> None:
     assert not emulated.faults
     rows, b = on_device(torch.full((33, 80), 7.0).bfloat16()), torch.zeros(65, 40).bfloat16()
     with pytest.raises(FaultError, match="overwrites 14 bytes after the end of a row"):  # of the caller's memory
-        emulated(on_device(a), on_device(b), rows[:, :65])
+        emulated(on_device(a), on_device(b), rows[:, :65], 0, 0, 0)

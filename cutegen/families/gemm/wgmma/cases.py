@@ -7,6 +7,7 @@ from dataclasses import replace
 from math import prod
 
 from cutegen.analysis.tiles import Tiles
+from cutegen.families.common.row_copies import long_rows
 from cutegen.families.gemm.wgmma.plan import WarpspecializedPlan
 from cutegen.families.gemm.wgmma.schedule import Pipeline
 from cutegen.verification.case_request import CaseRequest
@@ -46,8 +47,11 @@ def more_requests(plan: WarpspecializedPlan, tiles: Mapping[str, int]) -> Iterat
     """Tiles that one cluster walks one after the other, each of which ends in another stage than the one before; of a
     batch also matrices of several tiles along each mode.
 
-    Where clusters have one tile each, stages are used again within it.
+    Where clusters have one tile each, stages are used again within it. What runs by way of workspaces also has rows
+    that are copied in several tiles.
     """
+    if plan.way and plan.row_copies is not None:
+        yield from long_rows(plan.row_copies, plan.padded)
     along, across = (plan.spec.output.shape[i] for i in plan.tile_order)
     extent = dict(zip((plan.m, plan.n), plan.cluster_tile, strict=True))
     if plan.batch is not None:

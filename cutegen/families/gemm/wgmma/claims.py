@@ -10,6 +10,7 @@ from cutegen.analysis.words import count
 from cutegen.dtypes import Dtype
 from cutegen.families.common.claims import miscounted, not_stored, share_predicates
 from cutegen.families.common.ordering import ordered
+from cutegen.families.common.row_copies import rows_copied
 from cutegen.families.gemm.batches import in_matrices, walked_once
 from cutegen.families.gemm.wgmma.pictures import walk_of
 from cutegen.families.gemm.wgmma.plan import WarpspecializedPlan
@@ -20,10 +21,12 @@ from cutegen.families.gemm.wgmma.synchronisation import Counts, counts, run_of
 def claims(plan: WarpspecializedPlan) -> Iterator[Claim]:
     """The claims on a gemm's plan: coverage first, then the bounds of every mode, then the order of warps.
 
-    Nothing is claimed of what runs by way of workspaces: it is the same kernel, and to it they are tensors as it takes
-    them.
+    By way of workspaces that is the same kernel, to which they are tensors as it takes them: all that is claimed then
+    is of the copies.
     """
     if plan.way:
+        assert plan.row_copies is not None
+        yield from rows_copied(plan.row_copies, plan.padded, ("schedule", "copies", plan.padded[0].name, "misaligned"))
         return
     shape = (plan.tile[plan.m], plan.own_columns)
     layout = accumulator_layout(plan.groups, shape[1], compact(shape)[:2], plan.row_blocks)  # type: ignore[arg-type]

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from cutegen.families.common.pointwise import Operand, PointwisePlan
 from cutegen.families.gemm.wgmma.product import GRANULE, ROWS, peers_of, piece_bytes, sent_bytes
 from cutegen.language.model import Tensor
+from cutegen.planning.row_copies import RowCopies
 
 
 @dataclass(frozen=True)
@@ -106,6 +107,7 @@ class WarpspecializedPlan(PointwisePlan):
     stage_bytes: int  # that a barrier expects of the loads of one tile
     empty_sum: bool  # whether there may be no tile along k, so that accumulators are cleared
     padded: tuple[Tensor, ...]  # which calls bring to a workspace, or from there, where tensor maps do not take them
+    row_copies: RowCopies | None  # the kernel that copies those
     rows_masked: bool  # whether what a thread holds of its rows is loaded under predicates of its own
     tile_order: tuple[int, int]  # modes of the output: that of the raster, then the other
     fields: frozenset[str] | None = None  # constants that its functions take as fields of one parameter, so that cases

@@ -38,6 +38,7 @@ from cutegen.families.gemm.wgmma.product import (
 from cutegen.families.gemm.wgmma.schedule import Spec
 from cutegen.families.gemm.words import tile_of
 from cutegen.language.model import Tensor
+from cutegen.planning.row_copies import RowCopies
 
 SLICE = 4  # accumulators that the epilogue takes at a time: those of one step of 8 columns
 PASSING_SLICE = GRANULE // 2  # the same on the way through shared memory: those of what one stmatrix writes
@@ -107,6 +108,7 @@ def plan(spec: Spec) -> WarpspecializedPlan:
         stage_bytes=sum(stage.bytes for stage in allocation.operands(spec)),
         empty_sum=_may_be_empty(spec),
         padded=tuple(t for t in spec.tensors if stands_anywhere(spec, t)),
+        row_copies=RowCopies() if any(stands_anywhere(spec, t) for t in spec.tensors) else None,
         rows_masked=held and schedule.predication[product.m] == "mask",
         tile_order=tile_order(spec),
     )

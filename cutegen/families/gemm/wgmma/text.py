@@ -60,6 +60,7 @@ def kernel_parts(plan: WarpspecializedPlan) -> KernelParts:
         launched={f"m{t.name}": f"tma_tensor_{t.name}" for t in _brought(plan)} | _divisors(plan),
         limits=_limits(plan),
         padded={t.name: Padding(ALIGN, f"schedule.copies.{t.name}.misaligned") for t in plan.padded},
+        row_copies=plan.row_copies,
         passed=dict.fromkeys(cases, case),
         nvgpu=("OperandMajorMode", "cpasync", *["warp"] * any(x.matrices for x in moved), "warpgroup"),
     )

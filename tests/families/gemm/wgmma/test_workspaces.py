@@ -5,47 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from anywhere_kit import SPEC, failures, made
 from lint_kit import found_in
 from sweep_kit import sampled
 
-from cutegen.codegen import Module, generate
 from cutegen.language.writer import write_spec
-from cutegen.verification.cases import Case, derive_cases
-from cutegen.verification.executor import EmulatorExecutor, load_module
-from cutegen.verification.runner import verify_case
-
-SPEC = """\
-cutegen: 1
-kernel: anywhere
-op: gemm
-tensors:
-  A: {shape: [M, K], dtype: bf16}
-  B: {shape: [N, K], dtype: bf16, major: N}
-  bias: {shape: [N], dtype: f32}
-  C: {shape: [M, N], dtype: bf16, role: inout}
-compute: C = A @ B.T + bias + C
-schedule:
-  tiler: {M: 64, N: 32, K: 32}
-  mma: {atom: wgmma}
-"""
-
-
-def made(text: str = SPEC) -> Module:
-    return generate(text, "specs/x.yaml").modules[0]
-
-
-def failures(module: Module, folder: Path, text: str | None = None, names: str = "") -> list[str]:
-    path = folder / "anywhere.py"
-    path.write_text(module.text if text is None else text, encoding="utf-8")
-    loaded, executor = load_module(path), EmulatorExecutor(lines=False)
-    cases = [case for case in derive_cases(module.plan) if _tells(case) and names in case.name]
-    assert cases
-    reports = {case.name: verify_case(module.plan, case, loaded, executor) for case in cases}
-    return [f"{name}: {report.message}" for name, report in reports.items() if report.message]
-
-
-def _tells(case: Case) -> bool:
-    return any(what in case.name for what in ("workspaces", "alone", "one more"))
+from cutegen.verification.cases import derive_cases
 
 
 def test_any_tensor_is_taken(tmp_path: Path) -> None:
@@ -56,13 +21,36 @@ def test_any_tensor_is_taken(tmp_path: Path) -> None:
     assert failures(module, tmp_path) == []
 
 
+BACK, INTO = "!= 0:\n        _copy_rows(_standing(", "!= 0:\n        _copy_rows(given_C, mC"
 MISTAKES = {
-    "nothing is copied from a workspace": ("            given[name].copy_(x)\n", "            pass\n"),
-    "nothing is copied to one": ("return made if role == \"out\" else made.copy_(x)", "return made"),
+    "nothing is copied from a workspace": (BACK, BACK.replace("!= 0", "== 1")),
+    "nothing is copied to one": ("    if spare_A != 0:\n", "    if spare_A == 1:\n"),
+    "what is read of an output is not": (INTO, INTO.replace("!= 0", "== 1")),
+    "an element too few is copied": ("word < mD.shape[0] and", "word + 1 < mD.shape[0] and"),
+    "a row too few is copied": ("row < mD.shape[1]:", "row + 1 < mD.shape[1]:"),
+    "a row too many is copied": ("row < mD.shape[1]:", "row <= mD.shape[1]:"),
+    "a word too many is copied": ("word < mD.shape[0] and", "word <= mD.shape[0] and"),
+    "another column is copied": ("* unit + part, mS", "* unit + part + 1, mS"),
+    "elements of a word are exchanged": ("elements[j * unit + part, i] =", "elements[j * unit + unit - 1 - part, i] ="),
+    "columns are clipped too early": ("mS.shape[0] - 1)", "mS.shape[0] - 2)"),
+    "rows are clipped too early": ("mS.shape[1] - 1)", "mS.shape[1] - 2)"),
+    "memory is elsewhere than its rows are copied to": ("address = spare +", "address = spare + 16 * (1 - here) +"),
+    "rows are further apart than in memory": ("= cute.assume(step +", "= cute.assume(step + 8 +"),
+    "memory is gone before the launch": (
+        "*_addresses(spare))",
+        "*_addresses([_spare(*one) for one in zip(TENSORS, fitted) if one[0] in PADDED]))",
+    ),
     "an address counts for nothing": ("(x.data_ptr(), *(n * x.itemsize", "(0, *(n * x.itemsize"),
     "rows count for nothing": ("(*pitches, row)", "(row,)"),
     "an end counts for nothing": ("c.shape[1] % 8 or ", ""),
     "an end is no reason to copy": ("if role != \"in\" else 0", "if role == \"in\" else 0"),
+}  # fmt: skip
+LONG = {  # mistakes that show where rows have several tiles, or there are several matrices
+    "each tile is the first": ("first_word = bidx % along *", "first_word = bidx % along * 0 *"),
+    "each band is the first": ("first_row = band *", "first_row = band * 0 *"),
+    "tiles are counted by too few words": ("mD.shape, (32 * COPY_WORDS,", "mD.shape, (32 * COPY_WORDS + 32,"),
+    "a tile too few is launched": ("words.shape, (32 * COPY_WORDS,", "words.shape, (64 * COPY_WORDS,"),
+    "a word is skipped": ("first_word + 32 * j) * unit", "first_word + 32 * j + j // 3) * unit"),
 }  # fmt: skip
 
 
@@ -72,6 +60,14 @@ def test_a_mistake_is_seen(mistake: str, tmp_path: Path) -> None:
     module = made()
     assert module.text.count(old) == 1, module.text
     assert failures(module, tmp_path, module.text.replace(old, new), "alone")
+
+
+@pytest.mark.parametrize("mistake", sampled(LONG))
+def test_a_mistake_in_long_rows_is_seen(mistake: str, tmp_path: Path) -> None:
+    old, new = LONG[mistake]
+    module = made()
+    assert module.text.count(old) == 1, module.text
+    assert failures(module, tmp_path, module.text.replace(old, new), "long rows")
 
 
 def test_what_is_promised_is_refused_elsewhere() -> None:
