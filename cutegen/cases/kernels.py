@@ -19,8 +19,8 @@ from cutegen.planning.plan import Plan
 class KernelText:
     """The kernel of one case: its parts, and the definitions of its device's side and of its host's.
 
-    `launch` is the name of the function that launches it, `holds` that of the variable that tells whether the case is
-    taken, and `spaces` are those of the workspaces, among the parameters and variables of the module's own `launch`.
+    `launch` is the name of the function that launches it, and `spaces` are those of the workspaces, among the
+    parameters of the module's own `launch`.
     """
 
     number: int
@@ -29,7 +29,6 @@ class KernelText:
     device: tuple[Definition, ...]
     host: tuple[Definition, ...]
     launch: str
-    holds: str
     spaces: tuple[str, ...]
     passed: tuple[str, ...]  # the constants that `launch` is called with besides
 
@@ -60,7 +59,6 @@ def kernel_of(
         device=_moved(constants, text, number),
         host=_moved([], host, number),
         launch=names.get("launch", "launch"),
-        holds=variables.free(f"is_case_{number + 1}"),
         spaces=tuple(variables.free(f"{space.parameter}_{number + 1}") for space in spaces),
         passed=tuple(names.get(name, name) for name in parts.passed.values()),
     )

@@ -8,14 +8,15 @@ from dataclasses import dataclass, replace
 from cutegen.cases.chooser_text import chooser
 from cutegen.cases.forms import Form, forms_of, with_all_regions
 from cutegen.cases.kernels import KernelText, inside_text, kernel_of
+from cutegen.cases.known_text import KnownText, known_by_case, promised, promises_more
 from cutegen.cases.plan import CasesPlan
-from cutegen.codegen.formatting import WIDTH, Item, call, python_tuple, replaced
+from cutegen.codegen.formatting import WIDTH, Item, call, chain, python_tuple, replaced
 from cutegen.codegen.merging import combined, numbered_names
 from cutegen.codegen.parts import KernelParts, Limit, Padding, Workspaces
 from cutegen.codegen.variables import Variables
 from cutegen.family import family_of
 from cutegen.language.cases import Conditions
-from cutegen.language.model import KernelSpec, Tensor
+from cutegen.language.model import KernelSpec
 
 ALWAYS = ("launch",)  # numbered even where two cases are alike, since the module has a `launch` of its own
 
@@ -26,7 +27,6 @@ class ChoiceText:
 
     number: int  # from 1 on
     says: str
-    setup: list[str]  # statements that find out whether it holds, if that takes several terms
     when: str  # `if ...:` and its like; empty where nothing else is left
     within: str  # the same once more, of whether the kernel is compiled; empty where it always is
     call: str  # the statement that launches it
@@ -39,6 +39,7 @@ class TargetText:
 
     when: str  # empty where all targets have the same
     known: list[str]  # statements that name tensors with what all cases compared by cost know of them
+    common: str  # the statement that finds out whether what several cases ask holds; empty if there is none
     choices: list[ChoiceText]
 
 
@@ -55,6 +56,7 @@ def kernel_parts(plan: CasesPlan) -> KernelParts:
     """The parts of a module of several cases."""
     variables = Variables(plan.spec)
     forms = forms_of(plan, variables)
+    promises, in_common = known_by_case(plan, variables), variables.free("all_hold")
     first = [_kernel(plan, i, {}, forms.get(i), Variables(plan.spec)) for i in range(len(plan.cases))]
     outside = _outside(plan.spec) | variables.taken
     names = numbered_names([kernel.all for kernel in first], ALWAYS, outside, _groups(plan, forms))
@@ -83,8 +85,9 @@ def kernel_parts(plan: CasesPlan) -> KernelParts:
         constants=constants,
         context={
             "kernels": _with_functions(plan, kernels, forms, functions),
-            "targets_text": _targets(plan, kernels, target, by_cost, _known(plan, variables)),
-            "promised": any(_promises(plan.spec, kernel.plan.spec) for kernel in kernels),
+            "targets_text": _targets(plan, kernels, target, by_cost, _known(plan, variables), promises, in_common),
+            "promises": list({one.name: one for one in promises.values()}.values()),
+            "promised": any(promises_more(plan.spec, kernel.plan.spec) for kernel in kernels),
             "stands": any(one.align > 1 for one in plan.conditions),
             "workspace_functions": [text for texts in of_host for text in texts],
         },
@@ -164,7 +167,7 @@ def _known(plan: CasesPlan, variables: Variables) -> dict[str, str]:
     spec = plan.spec
     found = {}
     for tensor in spec.tensors:
-        items = [_promised(spec, plan.cases[number].spec, tensor) for number in plan.by_cost]
+        items = [promised(spec, plan.cases[number].spec, tensor) for number in plan.by_cost]
         if len(items) > 1 and items[0] != f"m{tensor.name}" and items.count(items[0]) == len(items):
             found[tensor.name] = variables.free(f"known_{tensor.name}")
     return found
@@ -176,10 +179,13 @@ def _targets(
     name: str,
     by_cost: tuple[str, str],
     known: Mapping[str, str],
+    promises: Mapping[int, KnownText],
+    in_common: str,
 ) -> list[TargetText]:
     """The choice for each group of targets that have the same cases; `name` is the target's, empty for one group, and
     `by_cost` are those of the number of the kernel with the least cost, and of the numbers of those that are compiled.
-    The ones that are compared have names for what all `known` of tensors.
+    The ones that are compared have names for what all `known` of tensors, and others share functions for that:
+    `promises`. Whether what several ask holds is `in_common`.
     """
     groups: dict[tuple[int, ...], list[str]] = {}
     for target in plan.spec.targets:
@@ -190,8 +196,25 @@ def _targets(
         one_of = f"== {quoted[0]}" if len(quoted) == 1 else f"in {python_tuple(quoted)}"
         condition = f"if cutlass.const_expr({name} {one_of}):"
         when = "else:" if i + 1 == len(groups) else condition if i == 0 else f"el{condition}"
+        asked = [
+            _terms(plan, plan.conditions[n]) for n in numbers if not plan.conditions[n].by_cost and n != numbers[-1]
+        ]
+        shared = [term for term in asked[0] if all(term in terms for terms in asked)] if len(asked) > 1 else []
+        shared = shared if len(shared) > 1 or any(term.startswith("_") for term in shared) else []
+        common = chain(f"{in_common} = ", list(map(_inner, shared)), " & ", 4, "", WIDTH - 4 * bool(name))
         choices = [
-            _choice(plan, kernels[n], j == 0, n == numbers[-1], bool(name), numbers, by_cost, known)
+            _choice(
+                plan,
+                kernels[n],
+                j == 0,
+                n == numbers[-1],
+                bool(name),
+                numbers,
+                by_cost,
+                known,
+                promises,
+                (in_common, shared),
+            )
             for j, n in enumerate(numbers)
         ]
         compared = next((plan.cases[n].spec for n in numbers if plan.conditions[n].by_cost), None)
@@ -199,10 +222,10 @@ def _targets(
         for tensor in plan.spec.tensors:
             if compared is None or tensor.name not in known:
                 continue
-            item = _promised(plan.spec, compared, tensor)
+            item = promised(plan.spec, compared, tensor)
             assert not isinstance(item, str)
             named.append(call(f"{known[tensor.name]} = {item[0]}", item[1], item[2], 4, WIDTH - 4 * bool(name)))
-        found.append(TargetText(when if name else "", named, choices))
+        found.append(TargetText(when if name else "", named, common if shared else "", choices))
     return found
 
 
@@ -215,27 +238,31 @@ def _choice(
     beside: Sequence[int],
     by_cost: tuple[str, str],
     known: Mapping[str, str],
+    promises: Mapping[int, KnownText],
+    in_common: tuple[str, Sequence[str]],
 ) -> ChoiceText:
     """A case among those of a target, whose numbers are `beside`; arguments as those of `_targets`."""
     number, conditions = kernel.number + 1, plan.conditions[kernel.number]
-    terms, name = _terms(plan, conditions), kernel.holds
+    terms = _terms(plan, conditions)
     within = ""
     if conditions.by_cost:
         (chosen, compiled), place = by_cost, plan.by_cost.index(kernel.number)
         terms, within = [f"{chosen} == {place}"], f"if cutlass.const_expr({place} in {compiled}):"
     elif kernel.number in plan.told_by_sizes and set(plan.by_cost) & set(beside):
         within = f"if cutlass.const_expr({len(plan.by_cost)} in {by_cost[1]}):"
-    setup = []
-    if len(terms) > 1 and not last:
-        setup = [f"{name} = {terms[0]}", *(f"{name} = {name} & {_inner(term)}" for term in terms[1:])]
-    holds = name if setup else terms[0] if terms else ""
-    when = ("" if first else "else:") if last else f"{'if' if first else 'elif'} {holds}:"
     width = WIDTH - 4 * by_target  # the cases of one target of several are indented together
+    holds, common = in_common
+    if common and not conditions.by_cost and not last:
+        terms = [holds, *(term for term in terms if term not in common)]
+    when = ("" if first else "else:") if last else ""
+    if not last:
+        asked = [_inner(term) for term in terms] if len(terms) > 1 else terms
+        when = chain("if " if first else "elif ", asked, " & ", 4, ":", width)
     indent = 4 + 4 * bool(when) + 4 * bool(within)
-    arguments = _arguments(plan, kernel, known if conditions.by_cost else {})
+    arguments = _arguments(plan, kernel, known if conditions.by_cost else {}, promises.get(kernel.number))
     launched = call(f"{kernel.launch}(", arguments, ")", indent, width)
     path = f"schedule.{kernel.number}" + ".for" * (not conditions.always)
-    return ChoiceText(number, str(conditions), setup, when, within, launched, path)
+    return ChoiceText(number, str(conditions), when, within, launched, path)
 
 
 def _inner(term: str) -> str:
@@ -250,7 +277,8 @@ def _terms(plan: CasesPlan, conditions: Conditions) -> list[str]:
         if mode not in spec.static:
             found += [one.text(_size(spec, mode)) for one in several]
     if conditions.align > 1:
-        found += [f"_stands(m{tensor.name}, {conditions.align})" for tensor in spec.tensors]
+        names = ", ".join(f"m{tensor.name}" for tensor in spec.tensors)
+        found.append(f"_stand({conditions.align}, {names})")
     return found
 
 
@@ -260,43 +288,17 @@ def _size(spec: KernelSpec, mode: str) -> str:
     return f"m{tensor.name}.shape[{tensor.shape.index(mode)}]"
 
 
-def _arguments(plan: CasesPlan, kernel: KernelText, known: Mapping[str, str]) -> list[Item]:
+def _arguments(plan: CasesPlan, kernel: KernelText, known: Mapping[str, str], promise: KnownText | None) -> list[Item]:
     """What the launch of a case is called with; `known` has names of tensors with what the case knows of them."""
     spec, own = plan.spec, kernel.plan.spec
+    tensors: list[Item] = [known.get(tensor.name) or promised(spec, own, tensor) for tensor in spec.tensors]
     return [
-        *(known.get(tensor.name) or _promised(spec, own, tensor) for tensor in spec.tensors),
+        *([promise.called] if promise else tensors),
         *(scalar.name for scalar in spec.scalars),
         *kernel.spaces,
         "stream",
         *kernel.passed,
     ]
-
-
-def _promises(spec: KernelSpec, own: KernelSpec) -> bool:
-    """Whether a case knows more of some tensor than all do."""
-    return any(_promised(spec, own, tensor) != f"m{tensor.name}" for tensor in spec.tensors)
-
-
-def _promised(spec: KernelSpec, own: KernelSpec, tensor: Tensor) -> Item:
-    """A tensor with what its case knows of it."""
-    name, align = f"m{tensor.name}", own.tensor(tensor.name).align or 1
-    shape = [_extent(spec, own, tensor, mode) for mode in tensor.shape]
-    changed = [i for i, extent in enumerate(shape) if extent != f"{name}.shape[{i}]"]
-    if not changed and align <= (tensor.align or 1):
-        return name
-    sizes: Item = ("(", shape, ",)" if len(shape) == 1 else ")") if changed else f"{name}.shape"
-    return "_promised(", [name, sizes, str(align)], ")"
-
-
-def _extent(spec: KernelSpec, own: KernelSpec, tensor: Tensor, mode: str) -> str:
-    """The size of a mode of a tensor, with what a case knows of it."""
-    size = f"m{tensor.name}.shape[{tensor.shape.index(mode)}]"
-    if mode in own.static and mode not in spec.static:
-        return str(own.static[mode])
-    step = own.divisible.get(mode, 1)
-    if mode not in spec.static and step != spec.divisible.get(mode, 1):
-        return f"cute.assume({size}, divby={step})"
-    return size
 
 
 # ------------------------------------------------------------------------------------------ limits and memory of calls

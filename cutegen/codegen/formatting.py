@@ -49,6 +49,11 @@ def python_tuple(shape: object) -> str:
     return str(shape)
 
 
+def one_or_tuple(items: Sequence[str]) -> str:
+    """One text as it is, and several as a tuple."""
+    return items[0] if len(items) == 1 else python_tuple(items)
+
+
 def documentation(text: str) -> str:
     """A text on one line, as it stands inside of a docstring: whatever it holds, it reads back as it is seen."""
     line = " ".join(text.split()).replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
@@ -141,17 +146,17 @@ def launch(
     return f"{opened}\n{lines}{' ' * indent})"
 
 
-def chain(head: str, terms: Sequence[str], operator: str, indent: int, tail: str = "") -> str:
+def chain(head: str, terms: Sequence[str], operator: str, indent: int, tail: str = "", width: int = WIDTH) -> str:
     """`head`, the terms joined by an operator, and `tail`.
 
     Where that is too long, the terms stand in parentheses, in one line or a term a line.
     """
     flat = head + operator.join(terms) + tail
-    if indent + width_of(flat) <= WIDTH:
+    if indent + width_of(flat) <= width:
         return flat
     pad = " " * (indent + 4)
     inside = pad + operator.join(terms)
-    if width_of(inside) <= WIDTH:
+    if width_of(inside) <= width:
         return f"{head}(\n{inside}\n{' ' * indent}){tail}"
     lines = [f"{pad}{terms[0]}", *(f"{pad}{operator.strip()} {term}" for term in terms[1:])]
     return head + "(\n" + "\n".join(lines) + "\n" + " " * indent + ")" + tail

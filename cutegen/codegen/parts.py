@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from itertools import chain, count
 from typing import Any, NamedTuple
 
+from cutegen.codegen import formatting
 from cutegen.codegen.formatting import Item
 from cutegen.dtypes import Dtype
 from cutegen.language.kinds import MAX_INT
@@ -44,6 +45,21 @@ class Limit:
     holds: str  # a comparison of `tiles`
     unless: tuple[tuple[str, ...], ...] = ()  # comparisons of `sizes["M"]` and its like, each in brackets; all of some
     # that stand together lift the limit
+
+    def kept(self, indent: int) -> list[str]:
+        """The statements that find out whether a call keeps it or is none of those that must, with as many terms a line
+        as it has room for.
+        """
+        lines: list[str] = []
+        for terms in self.unless:
+            term = terms[0] if len(terms) == 1 else f"({' & '.join(terms)})"
+            line = f"{lines[-1] if lines else f'kept = ({self.holds})'} | {term}"
+            if indent + formatting.width_of(line) <= formatting.WIDTH:
+                lines[-1:] = [line]
+            else:
+                lines = lines or [f"kept = {self.holds}"]
+                lines.append(formatting.chain("kept = kept | ", terms, " & ", indent))
+        return lines
 
 
 @dataclass(frozen=True)

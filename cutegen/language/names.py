@@ -18,9 +18,9 @@ _USED = (
     "CLUSTER", "SLICE", "STAGES", "STATIC", "SWIZZLE", "Sequence", "TARGETS", "TENSORS", "THREADS", "TILER",
     "TOLERANCE", "Timer", "VALUES", "VECTOR", "annotations", "argparse", "args", "arguments", "compile_for",
     "copy_tile", "cpasync", "cuda", "cuda_dialect", "cute", "cutegen", "cutlass", "failure", "functools",
-    "itertools", "launch", "main", "make_fake_stream", "make_fake_tensor", "make_inputs", "make_outputs", "math",
-    "n_first", "numbers", "operator", "predicates", "reference", "slices", "sys", "threading", "torch", "tvm_ffi",
-    "vectors",
+    "in_bounds", "itertools", "known_tensors", "launch", "launch_kernel", "load_values", "main", "make_fake_stream",
+    "make_fake_tensor", "make_inputs", "make_outputs", "math", "n_first", "numbers", "operator", "predicates",
+    "reference", "slices", "store_values", "sys", "threading", "torch", "tvm_ffi", "vectors",
     # Builtins that the module calls, or might.
     "Exception", "RuntimeError", "TypeError", "ValueError", "abs", "all", "any", "bool", "dict",
     "divmod", "enumerate", "float", "getattr", "hex", "int", "isinstance", "len", "list", "max", "min", "next",

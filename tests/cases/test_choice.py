@@ -41,7 +41,7 @@ def random_conditions(chance: random.Random) -> Conditions:
 
 @dataclass(frozen=True)
 class Stride:
-    """A stride that is known at run time only, as `_stands` asks for it."""
+    """A stride that is known at run time only, as `_stand` asks for it."""
 
     elements: int
 
@@ -64,10 +64,17 @@ def choice_of(text: str) -> Callable[[Call, tuple[int, int]], int]:
     found: list[int] = []
     names: dict[str, Any] = {f"launch_{i}": lambda *_, i=i: found.append(i - 1) for i in range(1, 9)}
     names |= {"_refuse_broken": lambda *_: None, "_promised": lambda *_: None}
-    names["cutlass"] = SimpleNamespace(const_expr=bool)
+    names["cutlass"] = SimpleNamespace(const_expr=bool, Boolean=bool)
     names["cute"] = SimpleNamespace(assume=lambda size, divby: size)
     functions = [n for n in ast.parse(text).body if isinstance(n, ast.FunctionDef)]
-    bare = ast.Module([function for function in functions if function.name in ("launch", "_stands")], [])
+    bare = ast.Module(
+        [
+            function
+            for function in functions
+            if function.name == "launch" or function.name.startswith(("_stand", "known_tensors"))
+        ],
+        [],
+    )
     for node in ast.walk(bare):
         if isinstance(node, ast.FunctionDef):
             node.decorator_list, node.returns = [], None

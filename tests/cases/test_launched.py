@@ -73,7 +73,7 @@ def functions_of(text: str, plan: CasesPlan, launched: list[tuple[int, tuple[Any
     given: dict[str, Any] = {
         **{"functools": functools, "_refuse_broken": lambda *tensors: None},
         "_promised": lambda m, shape, align: Tensor(*shape, align=m.align, promised=True),
-        "_stands": lambda m, align: m.align % align == 0,
+        "_stand": lambda align, *tensors: all(m.align % align == 0 for m in tensors),
         "cutlass": type("cutlass", (), {"const_expr": staticmethod(bool)}),
         "cute": type("cute", (), {"assume": staticmethod(lambda size, divby: size)}),
     }
@@ -85,8 +85,8 @@ def functions_of(text: str, plan: CasesPlan, launched: list[tuple[int, tuple[Any
             given[node.name] = lambda *given, own=own: launched.append((given[-1] if given[-1] else own, given))
     for node in ast.parse(text).body:
         name = node.name if isinstance(node, ast.FunctionDef) else getattr(getattr(node, "targets", [0])[0], "id", "")
-        if name in ("COSTS", "ALL", "_cheapest", "launch"):
-            if isinstance(node, ast.FunctionDef) and name == "launch":
+        if name in ("COSTS", "ALL", "_cheapest", "launch") or name.startswith("known_tensors"):
+            if isinstance(node, ast.FunctionDef) and name != "_cheapest":
                 node.decorator_list = []
                 for argument in node.args.args:
                     argument.annotation = None

@@ -23,9 +23,9 @@ tensors:
   target: {shape: [VECTOR_1, N], dtype: f32}
   Y: {shape: [N], dtype: f32, role: out}
   Y_1: {shape: [VECTOR_1, N], dtype: f32, role: out}
-scalars: {launch_1: f32, is_case_1: f32, TILER_2: i32, workspace_Y_2: f32, arch: f32}
+scalars: {launch_1: f32, all_hold: f32, TILER_2: i32, workspace_Y_2: f32, arch: f32}
 compute:
-  - BLOCKS_2 = target * launch_1 + is_case_1
+  - BLOCKS_2 = target * launch_1 + all_hold
   - Y = sum(BLOCKS_2, VECTOR_1)
   - Y_1 = BLOCKS_2 * sum(BLOCKS_2, N) * TILER_2 + workspace_Y_2 + arch
 schedule:

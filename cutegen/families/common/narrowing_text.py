@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from tensor_layouts import Layout
 
+from cutegen.codegen.formatting import Item, python_tuple
 from cutegen.families.common.pointwise import WORD, Operand
 from cutegen.language.model import KernelSpec
 from cutegen.planning.promises import known_divisor
@@ -72,6 +73,9 @@ class Narrowing:
             "fitting": self._terms(self.vector, "VECTOR", self._constant),
             "words_fitting": self._terms(self.word, "WORD", self._word) if self.word else [],
             "narrow_layout": self.layout,
+            "widest": self._widest,
+            "most_accessed": python_tuple([most or "1" for most in self._widest]),
+            "launched_same": self._same,
             "layout_path": self.path,
             "launch_grid": f"grid * {self.cluster}, 1, 1" if self.cluster else "grid, 1, 1",
             "launch_options": [*([f"cluster=[{self.cluster}, 1, 1]"] if self.cluster else []), *self.options],
@@ -87,8 +91,27 @@ class Narrowing:
     def _terms(self, vector: int, name: str, constant: Callable[[Operand], str]) -> list[str]:
         """The texts of what holds where accesses of `vector` elements, which the module calls `name`, fit."""
         whole = self.mode in self.spec.static or known_divisor(self.spec, self.mode) % vector == 0
-        terms = [] if whole else [f"{self._length} % {name} == 0"]
-        return terms + [f"_fits(m{o.tensor.name}, {constant(o)})" for o in self._moved()]
+        moved: dict[str, list[str]] = {}
+        for o in self._moved():
+            moved.setdefault(constant(o), []).append(f"m{o.tensor.name}")
+        terms = [f"_fits({', '.join([most, *names])})" for most, names in moved.items()]
+        rows = f"{self._length} % {name} == 0"
+        return terms if whole else [f"({rows})" if terms else rows, *terms]
+
+    @property
+    def _widest(self) -> list[str]:
+        """Of each tensor the most elements of one access: "" of those that are accessed by the element."""
+        widest = {o.tensor.name: self._constant(o) for o in self._moved()}
+        return [widest.get(tensor.name, "") for tensor in self.spec.tensors]
+
+    def _same(self, arguments: Sequence[str]) -> list[Item]:
+        """What each of several launches gets alike, of all `arguments` of the kernel: tensors, and what follows their
+        width; grid, block and stream.
+        """
+        tensors = [f"m{tensor.name}" for tensor in self.spec.tensors]
+        others = arguments[len(tensors) + self.applies :]
+        grid = f"grid * {self.cluster}, 1, 1" if self.cluster else "grid, 1, 1"
+        return [_tuple(tensors), _tuple(others), f"[{grid}]", f"[{self.block}]", "stream"]
 
     def _aligned(self, constant: Callable[[Operand], str]) -> dict[str, str]:
         return {f"m{o.tensor.name}": f"_aligned(m{o.tensor.name}, {constant(o)})" for o in self._moved()}
@@ -102,3 +125,7 @@ class Narrowing:
 
     def _word(self, o: Operand) -> str:
         return "WORD" if o.vector >= self.word else str(o.vector)
+
+
+def _tuple(items: Sequence[str]) -> Item:
+    return ("(", items, ",)" if len(items) == 1 else ")")

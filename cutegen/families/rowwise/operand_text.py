@@ -29,6 +29,7 @@ class OperandText:
     is_bool: bool
     clear: str  # the statement that clears its registers before they are filled; nothing where they are not
     each: bool  # whether accesses of one element load it without predicates, by `load_each`
+    plain: bool  # whether nothing of all this is other than `load_values` and `store_values` have it
     kept: bool  # whether its part of a row waits in shared memory
     source: str  # the variable of what a thread's values are loaded from
     held: str  # the values of its registers, in the type that all that is computed of them wants
@@ -60,10 +61,17 @@ def _operand(plan: RowwisePlan, o: Operand, converted: Dtype | None) -> OperandT
         is_bool=o.tensor.dtype is Dtype.bool,
         clear=_clear(plan, o),
         each=loads_each(plan, o),
+        plain=_is_plain(plan, o),
         kept=kept,
         source=f"t{lead}{'s' if kept else 'g'}{o.tensor.name}",
         held=_held(_loaded(plan, o), o.tensor.dtype, converted),
     )
+
+
+def _is_plain(plan: RowwisePlan, o: Operand) -> bool:
+    """Whether it is loaded and stored as most are: through all caches, and cleared where predicates mask it off."""
+    odd = o.tensor.dtype is Dtype.bool or o.evict_priority != "evict_normal" or loads_each(plan, o)
+    return not odd and (bool(plan.masked) or not _clear(plan, o)) and not splits(plan, o)
 
 
 def _clear(plan: RowwisePlan, o: Operand) -> str:

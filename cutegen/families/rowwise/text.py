@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from cutegen.atoms.targets import WARP
-from cutegen.codegen.formatting import call, python_tuple
+from cutegen.codegen.formatting import call, one_or_tuple, python_tuple
 from cutegen.codegen.parts import Constant, KernelParts, Limit
 from cutegen.expressions.tree import coords
 from cutegen.families.common.narrowing_text import Narrowing
@@ -193,7 +193,7 @@ def _context(plan: RowwisePlan) -> dict[str, Any]:
         "column_arguments": [
             *(column.workspace for column in columns_of(plan)),
             *(f"m{column.name}" for column in columns_of(plan)),
-            f"grid * {plan.summed_apart}",
+            f"grid * {plan.summed_apart}" if plan.summed_apart > 1 else "grid",
             " * ".join(f"{count}(m{lead.name}.shape[{modes.index(m)}])" for m in others),
         ],
         "columns_path": PATH,
@@ -302,7 +302,8 @@ def _masks(plan: RowwisePlan, texts: WalksText) -> dict[str, Any]:
     return {
         "masked": plan.masked,
         "all_masked": len(plan.masked) == len(modes),
-        "mask_terms": [side[0] if len(side) == 1 else python_tuple(side) for side in sides if side],
+        "mask_terms": [one_or_tuple(side) for side in sides if side],
+        "bounded": [side.replace(f"m{lead}.shape", "m.shape") for side in map(one_or_tuple, sides)],
         "V": width_name(plan.flat),
         "narrow_widths": narrow_widths(plan.flat, plan.operands, plan.vector),
     }

@@ -18,6 +18,7 @@ class StoreText:
     operand: OperandText
     statements: tuple[str, ...]
     store: str  # into its registers
+    result: str = ""  # the values that are stored, unless that is one number for all
 
 
 @dataclass(frozen=True)

@@ -331,7 +331,7 @@ class WalksText:
             target = self.variables.free(f"result_{store.tensor}")
             statements = [*statements, f"{target} = {result}"]
             result = target
-        return StoreText(operand, tuple(statements), f"{fragment}.store({result}.reshape({fragment}.shape))")
+        return StoreText(operand, tuple(statements), f"{fragment}.store({result}.reshape({fragment}.shape))", result)
 
     def _column(self, column: Column) -> ColumnText:
         """What a piece of a row adds to an output that is reduced over the rows."""

@@ -79,7 +79,7 @@ def test_sizes_of_cases_of_words_are_words() -> None:
 @pytest.mark.parametrize(
     ("way", "old", "new"),
     [
-        ("words", "words_fit = mX.shape[1] % WORD == 0", "words_fit = mX.shape[1] >= 0"),
+        ("words", "words_fit = (mX.shape[1] % WORD == 0)", "words_fit = (mX.shape[1] >= 0)"),
         ("narrow", "own(value_idx), m.shape[1] - 1)", "own(value_idx), m.shape[1])"),
         ("narrow", "own(value_idx), m.shape[1] - 1)", "own(value_idx), m.shape[1] - 2)"),
         ("narrow", "[cutlass.min(at, size - 1) for", "[at for"),

@@ -303,7 +303,7 @@ def test_each_operand_of_8_bits_is_of_its_own_type() -> None:
     text = generate(MIXED, "specs/x.yaml").modules[0].text
     assert re.search(r"MmaF8Op\(\s*cutlass\.Float8E5M2,\s*cutlass\.Float8E4M3FN,\s*cutlass\.Float32,", text)
     assert re.findall(r"cutlass\.(Float8\w+), s([AB])_layout", text) == [("Float8E5M2", "A"), ("Float8E4M3FN", "B")]
-    assert "(64, BLK_N, 32)" in text and "MmaF16BF16Op" not in text
+    assert "_product(BLK_N)" in text and "(64, columns, 32)" in text and "MmaF16BF16Op" not in text
     exchanged = generate(MIXED.replace("{atom: wgmma}", "{atom: wgmma, rows: N}"), "specs/x.yaml").modules[0].text
     assert re.search(r"MmaF8Op\(\s*cutlass\.Float8E4M3FN,\s*cutlass\.Float8E5M2,", exchanged)
 
