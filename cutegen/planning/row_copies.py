@@ -15,8 +15,8 @@ class RowCopies:
     """A kernel beside a module's own that copies rows: its blocks have tiles of words along a row, and of rows.
 
     Neighbouring threads of a warp have neighbouring words, so that what they read lies in one cache line or two. Copied
-    to aligned rows, a word has 32 bits; from there it is one element, since the words of the other side are cut.
-    A thread has all its words under way before it stores the first: 4096 x 8 of them hide the latency of an H200.
+    to aligned rows, a word has 32 bits; from there it is one element, so that what a warp stores has no holes. A thread
+    has all its words under way before it stores the first.
     """
 
     threads: int = 256

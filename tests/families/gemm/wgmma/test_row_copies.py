@@ -12,7 +12,7 @@ from sweep_kit import sampled
 from cutegen.analysis.claims import claims
 from cutegen.codegen import Module
 from cutegen.compiling.loading import load
-from cutegen.emulator import install, on_device
+from cutegen.emulator import FaultError, install, on_device
 from cutegen.emulator.host.device_tensors import far_apart
 from cutegen.families.gemm.wgmma.plan import WarpspecializedPlan
 from cutegen.planning.row_copies import RowCopies
@@ -77,7 +77,7 @@ def test_tensors_of_every_form_are_copied(form: str, tmp_path: Path) -> None:
 
 GRID = "grid=[cute.size(tiles), 1, 1]"
 OF_A_BATCH = {
-    "each matrix is the first": ("// along // bands", "// along // bands * 0"),
+    "each matrix is the first": ("row, matrix), mS)", "row, matrix * 0), mS)"),
     "words are as far apart as elements": ("[step // unit for", "[step for"),
     "a matrix too few is launched": (GRID, GRID.replace("cute.size(tiles)", "cute.size(tiles) - tiles[0] * tiles[1]")),
 }  # fmt: skip
@@ -109,8 +109,10 @@ def _far(module: Module, folder: Path, text: str) -> bool:
 def test_rows_may_lie_gigabytes_apart(tmp_path: Path) -> None:
     module = made(HEAD + FORMS["columns"].replace(", major: M", ""))
     assert _far(module, tmp_path, module.text)
-    cut = module.text.replace("= mS[column, row, matrix]", "= mS[column, row * 0, matrix]")
-    assert cut != module.text and not _far(module, tmp_path, cut)
+    cut = module.text.replace("row, matrix), mS)", "row * 0, matrix), mS)")
+    assert cut != module.text
+    with pytest.raises(FaultError, match="out-of-bounds"):
+        _far(module, tmp_path, cut)
 
 
 WRONG = {

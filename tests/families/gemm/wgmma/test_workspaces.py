@@ -26,14 +26,15 @@ MISTAKES = {
     "nothing is copied from a workspace": (BACK, BACK.replace("!= 0", "== 1")),
     "nothing is copied to one": ("    if spare_A != 0:\n", "    if spare_A == 1:\n"),
     "what is read of an output is not": (INTO, INTO.replace("!= 0", "== 1")),
-    "an element too few is copied": ("word < mD.shape[0] and", "word + 1 < mD.shape[0] and"),
-    "a row too few is copied": ("row < mD.shape[1]:", "row + 1 < mD.shape[1]:"),
-    "a row too many is copied": ("row < mD.shape[1]:", "row <= mD.shape[1]:"),
-    "a word too many is copied": ("word < mD.shape[0] and", "word <= mD.shape[0] and"),
-    "another column is copied": ("* unit + part, mS", "* unit + part + 1, mS"),
+    "an element too few is copied": ("if 32 * j * unit < columns and", "if 32 * j * unit + 1 < columns and"),
+    "a row too few is copied": ("i < rows:", "i + 1 < rows:"),
+    "a row too many is copied": ("i < rows:", "i <= rows:"),
+    "a word too many is copied": ("if 32 * j * unit < columns and", "if 32 * j * unit <= columns and"),
+    "another column is copied": ("column, row = 32 * j * unit + part, i", "column, row = 32 * j * unit + part + 1, i"),
     "elements of a word are exchanged": ("elements[j * unit + part, i] =", "elements[j * unit + unit - 1 - part, i] ="),
-    "columns are clipped too early": ("mS.shape[0] - 1)", "mS.shape[0] - 2)"),
-    "rows are clipped too early": ("mS.shape[1] - 1)", "mS.shape[1] - 2)"),
+    "columns are clipped too early": ("(column, columns - 1)", "(column, columns - 2)"),
+    "rows are clipped too early": ("(row, rows - 1)", "(row, rows - 2)"),
+    "a part of a row is whole": ("if within and band", "if band"),
     "memory is elsewhere than its rows are copied to": ("address = spare +", "address = spare + 16 * (1 - here) +"),
     "rows are further apart than in memory": ("= cute.assume(step +", "= cute.assume(step + 8 +"),
     "memory is gone before the launch": (
@@ -45,12 +46,16 @@ MISTAKES = {
     "an end counts for nothing": ("c.shape[1] % 8 or ", ""),
     "an end is no reason to copy": ("if role != \"in\" else 0", "if role == \"in\" else 0"),
 }  # fmt: skip
+WHOLE = "gD[32 * j, i, 0] = words[j, i]\n            else"
 LONG = {  # mistakes that show where rows have several tiles, or there are several matrices
-    "each tile is the first": ("first_word = bidx % along *", "first_word = bidx % along * 0 *"),
-    "each band is the first": ("first_row = band *", "first_row = band * 0 *"),
-    "tiles are counted by too few words": ("mD.shape, (32 * COPY_WORDS,", "mD.shape, (32 * COPY_WORDS + 32,"),
+    "a part of a band is whole": ("if within and band * COPY_BAND + COPY_BAND <= mS.shape[1]:", "if within:"),
+    "each tile is the first": ("word = part *", "word = part * 0 *"),
+    "each band is the first": ("row = band *", "row = band * 0 *"),
+    "a tile is one word too far": ("+ tidx % 32", "+ tidx % 32 + part"),
     "a tile too few is launched": ("words.shape, (32 * COPY_WORDS,", "words.shape, (64 * COPY_WORDS,"),
-    "a word is skipped": ("first_word + 32 * j) * unit", "first_word + 32 * j + j // 3) * unit"),
+    "tiles are counted across": ("divisor_v2(tiles[0])", "divisor_v2(tiles[1])"),
+    "a row of a whole tile is skipped": (WHOLE, WHOLE.replace("i, 0]", "0, 0]")),
+    "elements of a whole tile are another's": ("= 32 * j * unit + part, i\n", "= 32 * (j - j // 3) * unit + part, i\n"),
 }  # fmt: skip
 
 
