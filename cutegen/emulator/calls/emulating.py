@@ -32,7 +32,9 @@ class CompileError(CutegenError):
 
 
 @contextmanager
-def emulating(target: str = TARGET, *, orders: int = 1, seed: int = 0) -> Iterator[Emulation]:
+def emulating(
+    target: str = TARGET, *, orders: int = 1, seed: int = 0, multiprocessors: int | None = None
+) -> Iterator[Emulation]:
     """While it is entered, what is compiled by CuTeDSL runs on the emulator, and torch has a GPU of that target.
 
         with emulating("sm_90a", orders=3) as emulation:
@@ -43,14 +45,15 @@ def emulating(target: str = TARGET, *, orders: int = 1, seed: int = 0) -> Iterat
     This holds for `cute.compile` and what it returns, for functions of `cute.jit` that are called, and for functions
     that do either inside, however deep. Tensors that are made on `cuda` lie in the CPU's memory; of those that torch
     makes empty, nothing may be read that nothing has written. `orders` and `seed` are as for `launch`. A call in which
-    a fault is found raises FaultError; CompileError is raised where CuTeDSL does not compile.
+    a fault is found raises FaultError; CompileError is raised where CuTeDSL does not compile. The GPU has so many
+    `multiprocessors`; None: as many as the one that stands for the target.
 
     Raises CaptureError for a target that is not known. One process should emulate one target: libraries keep what they
     have compiled.
     """
     emulation = Emulation(target, orders, seed)
     with ExitStack() as stack:
-        stack.enter_context(pretended_gpu(target, emulation.memory))
+        stack.enter_context(pretended_gpu(target, emulation.memory, multiprocessors))
         stack.enter_context(_compiler())
         stack.enter_context(as_current(emulation))
         yield emulation

@@ -7,12 +7,13 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
 from contextvars import ContextVar
+from dataclasses import replace
 from functools import wraps
 from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
-from cutegen.atoms.gpus import GPUS
+from cutegen.atoms.gpus import GPUS, Gpu
 from cutegen.atoms.targets import TARGETS
 from cutegen.emulator.calls.memory import Memory
 from cutegen.emulator.host.capture import CaptureError
@@ -25,8 +26,9 @@ _MEMORY: ContextVar[Memory | None] = ContextVar("memory", default=None)
 
 
 @contextmanager
-def pretended_gpu(target: str, memory: Memory) -> Iterator[None]:
-    """While it is entered, torch and CuTeDSL have a GPU of that target.
+def pretended_gpu(target: str, memory: Memory, multiprocessors: int | None = None) -> Iterator[None]:
+    """While it is entered, torch and CuTeDSL have a GPU of that target, with so many multiprocessors; None: with those
+    of the GPU that stands for the target.
 
     What torch makes on it is made in the CPU's memory, is `on_device`, and is noted in `memory`. Its current stream is
     the one that emulated code is launched on. Raises CaptureError for a target whose GPUs are not known.
@@ -36,9 +38,10 @@ def pretended_gpu(target: str, memory: Memory) -> Iterator[None]:
     if target not in TARGETS:
         raise CaptureError(f"there is no target {target}", f"the targets are {', '.join(TARGETS)}")
     with ExitStack() as stack:
-        for name, value in _torch_cuda(target).items():
+        gpu = replace(GPUS[target], sms=multiprocessors or GPUS[target].sms)
+        for name, value in _torch_cuda(target, gpu).items():
             stack.enter_context(mock.patch.object(torch.cuda, name, value))
-        for patch in _dsl(target):
+        for patch in _dsl(target, gpu):
             stack.enter_context(patch)
         stack.enter_context(_backward(memory))
         stack.enter_context(_mode(memory))
@@ -54,11 +57,11 @@ def _forget_pretence() -> None:
         rules.clear_lru_cache()
 
 
-def _torch_cuda(target: str) -> dict[str, Any]:
+def _torch_cuda(target: str, gpu: Gpu) -> dict[str, Any]:
     """What is in `torch.cuda` on a machine with such a GPU."""
     import torch
 
-    gpu, limits = GPUS[target], TARGETS[target]
+    limits = TARGETS[target]
     number = limits.number
     properties = SimpleNamespace(
         name=gpu.name,
@@ -109,13 +112,13 @@ def _nothing() -> Callable[..., None]:
     return lambda *given, **named: None
 
 
-def _dsl(target: str) -> Iterator[Any]:
+def _dsl(target: str, gpu: Gpu) -> Iterator[Any]:
     """Patches of what CuTeDSL asks the driver: which GPU there is, and how many blocks it holds."""
     import cutlass.base_dsl.runtime.cuda as driver
     from cutlass.cutlass_dsl import CuTeDSL
     from cutlass.utils import HardwareInfo
 
-    gpu, limits = GPUS[target], TARGETS[target]
+    limits = TARGETS[target]
 
     def made(self: Any, device_id: int = 0) -> None:
         self.device_id = device_id
