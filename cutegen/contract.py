@@ -1,7 +1,8 @@
 """What a generated module offers to the rooms that compile, run and measure it: the one place that knows its names.
 
 - `TARGETS`: the architectures it can be compiled for, such as `sm_90a`.
-- `compile_for(arch, options)`: its `launch`, compiled for one of them; needs no GPU.
+- `compile_for(arch, options)`: its `launch`, compiled for one of them; needs no GPU. Where the number of blocks follows
+  from the GPU it takes `multiprocessors`, too; the number that it has by default is that of the target's GPU.
 - The public function, named as the kernel: takes the tensors that are read and the scalars by place, each in the spec's
   order, and the other outputs by name. It returns the outputs, in the order of the spec's tensors.
 - `reference`: the same call in torch, which changes no argument.
@@ -19,7 +20,8 @@
   `_library`: the `torch.library.Library` that has it.
 - `_arguments(*arguments)`, where the kernel has workspaces, or calls choose among several by their cost: what the
   compiled function takes.
-- `_cheapest(*sizes)`, where calls choose so: the number of the kernel that they take.
+- `_cheapest(*sizes)`, where calls choose so: the number of the kernel that they take. Where that depends on the GPU,
+  `_multiprocessors(device)` are those of one by its index, and the last argument.
 
 The compiled function takes all tensors in the order of `TENSORS`, then the scalars. What runs kernels passes such lists
 of arguments around; `as_called` makes of one what the public functions take.
@@ -36,10 +38,13 @@ from itertools import chain
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from cutegen.atoms.gpus import GPUS
+
 if TYPE_CHECKING:
     from cutegen.language.model import KernelSpec
 
 _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+ASSUMED = GPUS["sm_90a"].sms  # multiprocessors of the GPU that is assumed where there is none
 OFFERED = ("compile_for", "make_inputs", "make_outputs", "reference")
 
 
@@ -138,12 +143,37 @@ def chooses(module: ModuleType) -> bool:
     return hasattr(module, "_cheapest")
 
 
-def cheapest_of(module: ModuleType, spec: KernelSpec, sizes: Mapping[str, int]) -> int:
-    """The number of the kernel that a call of these sizes chooses."""
+def cheapest_of(module: ModuleType, spec: KernelSpec, sizes: Mapping[str, int], multiprocessors: int = ASSUMED) -> int:
+    """The number of the kernel that a call of these sizes chooses on a GPU of so many multiprocessors."""
     import torch
 
     empty = [torch.empty(tuple(sizes[mode] for mode in t.shape), device="meta") for t in spec.tensors]
-    return int(module._arguments(*empty, *[1] * len(spec.scalars), *[0] * len(getattr(module, "PADDED", ())))[-1])
+    with having(module, multiprocessors, -1):  # which they say is their GPU
+        return int(module._arguments(*empty, *[1] * len(spec.scalars), *[0] * len(getattr(module, "PADDED", ())))[-1])
+
+
+def asks_multiprocessors(module: ModuleType) -> bool:
+    """Whether a module is compiled for a number of multiprocessors."""
+    return "multiprocessors" in inspect.signature(module.compile_for).parameters
+
+
+def replace_multiprocessors(module: ModuleType, multiprocessors: int = ASSUMED, device: int | None = None) -> None:
+    """Makes calls that choose among kernels take a GPU for one of so many multiprocessors: that of an index, or any."""
+    if hasattr(module, "_multiprocessors"):
+        known = defaultdict(lambda: multiprocessors) if device is None else {device: multiprocessors}
+        vars(module)["_multiprocessors"] = known.__getitem__
+
+
+@contextmanager
+def having(module: ModuleType, multiprocessors: int = ASSUMED, device: int | None = None) -> Iterator[None]:
+    """Makes calls do that meanwhile."""
+    own = getattr(module, "_multiprocessors", None)
+    replace_multiprocessors(module, multiprocessors, device)
+    try:
+        yield
+    finally:
+        if own is not None:
+            vars(module)["_multiprocessors"] = own
 
 
 @contextmanager

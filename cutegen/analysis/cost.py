@@ -34,34 +34,44 @@ class Cost:
     rows: int
     columns: int
     depth: int
-    clusters: int  # that run at a time
+    clusters: int  # that run at a time, on so many `multiprocessors`
+    multiprocessors: int
+    fixed: bool  # whether there are as many on every GPU; else they are in proportion to its multiprocessors
     start: float  # of the kernel, until the first products are made, and after the last
     tile: float  # of what happens to a tile besides its products
     step: float  # of one step along the sum
     load_rows: float  # of a cluster's loads of one step for all its rows, of what the second-level cache gives at best
     load_columns: float  # and for its columns
 
-    @property
-    def numbers(self) -> tuple[int | float, ...]:
-        """The numbers without the names of modes, as modules list them."""
-        counts = self.rows, self.columns, self.depth, self.clusters
+    def numbers(self, tells_fixed: bool) -> tuple[int | float, ...]:
+        """The numbers without the names of modes, as modules list them; where it `tells_fixed`, 1 for `fixed` or 0."""
+        counts = self.rows, self.columns, self.depth, self.clusters, *[int(self.fixed)] * tells_fixed
         return *counts, self.start, self.tile, self.step, self.load_rows, self.load_columns
 
-    def of(self, sizes: Mapping[str, int], memory: float, crossing: float) -> float:
-        """The estimate for these sizes, in microseconds; arguments as those of `parts`."""
-        return self.parts(sizes, memory, crossing).us
+    def at_once(self, multiprocessors: int | None) -> int:
+        """The clusters that run at a time on a GPU; None: on the one that is assumed where none is known."""
+        if self.fixed or multiprocessors is None:
+            return self.clusters
+        return max(1, self.clusters * multiprocessors // self.multiprocessors)
 
-    def parts(self, sizes: Mapping[str, int], memory: float, crossing: float) -> Estimate:
-        """The estimate for these sizes. `memory` is what the tensors take from memory, and `crossing` what loads take
-        more where they go across the ends of lines.
+    def of(self, sizes: Mapping[str, int], memory: float, crossing: float, multiprocessors: int | None = None) -> float:
+        """The estimate for these sizes, in microseconds; arguments as those of `parts`."""
+        return self.parts(sizes, memory, crossing, multiprocessors).us
+
+    def parts(
+        self, sizes: Mapping[str, int], memory: float, crossing: float, multiprocessors: int | None = None
+    ) -> Estimate:
+        """The estimate for these sizes on a GPU of so many multiprocessors. `memory` is what the tensors take from
+        memory, and `crossing` what loads take more where they go across the ends of lines.
         """
+        clusters = self.at_once(multiprocessors)
         tiles = -(-sizes[self.m] // self.rows) * -(-sizes[self.n] // self.columns)
         tiles *= sizes[self.batch] if self.batch is not None else 1
         steps = -(-sizes[self.k] // self.depth)
-        busy = -(-tiles // self.clusters) * (steps * self.step + self.tile)
+        busy = -(-tiles // clusters) * (steps * self.step + self.tile)
         present = min(1.0, -(-sizes[self.m] // BOX) * BOX / self.rows)  # of the rows of a tile
         loads = tiles * steps * (self.load_rows * present + self.load_columns) * crossing
-        return Estimate(tiles, self.clusters, self.start, busy, loads, memory, crossing > 1)
+        return Estimate(tiles, clusters, self.start, busy, loads, memory, crossing > 1)
 
 
 @dataclass(frozen=True)
@@ -88,7 +98,11 @@ class Moved:
         return self.crossing if sizes[self.k] % self.line else 1.0
 
 
-def estimates(costs: Sequence[Cost], moved: Moved, sizes: Mapping[str, int]) -> list[float]:
-    """What a call of these sizes is estimated to take by each kernel, in microseconds."""
+def estimates(
+    costs: Sequence[Cost], moved: Moved, sizes: Mapping[str, int], multiprocessors: int | None = None
+) -> list[float]:
+    """What a call of these sizes is estimated to take by each kernel, in microseconds, on a GPU of so many
+    multiprocessors; None: on the one that is assumed where none is known.
+    """
     memory, crossing = moved.memory(sizes), moved.crossed(sizes)
-    return [cost.of(sizes, memory, crossing) for cost in costs]
+    return [cost.of(sizes, memory, crossing, multiprocessors) for cost in costs]

@@ -45,11 +45,12 @@ class Part:
 @dataclass(frozen=True)
 class Choice:
     """The kernels among which a call of some sizes chooses by their cost, each with its estimate in microseconds, the
-    case that is `taken`, and what the call waits for by its estimate. Without estimates the sizes are those of a case
-    that is not compared with others.
+    case that is `taken`, and what the call waits for by its estimate, on a GPU of so many `multiprocessors`. Without
+    estimates the sizes are those of a case that is not compared with others.
     """
 
     sizes: Mapping[str, int]
+    multiprocessors: int
     estimates: tuple[tuple[str, float], ...]
     taken: str
     waits_for: str
@@ -71,8 +72,10 @@ class Proof:
         return all(claim.holds for claim in self.claims)
 
 
-def prove(plan: Plan, sizes: Sequence[Mapping[str, int]] = ()) -> Proof:
-    """Proves a plan, with a roofline for each of `sizes` on each target. Raises KeyError for sizes that miss a mode."""
+def prove(plan: Plan, sizes: Sequence[Mapping[str, int]] = (), multiprocessors: int | None = None) -> Proof:
+    """Proves a plan, with a roofline for each of `sizes` on each target, and estimates for a GPU of so many
+    multiprocessors; None: for the one that is assumed where none is known. Raises KeyError for sizes that miss a mode.
+    """
     spec = plan.spec
     return Proof(
         kernel=spec.kernel,
@@ -80,17 +83,20 @@ def prove(plan: Plan, sizes: Sequence[Mapping[str, int]] = ()) -> Proof:
         parts=tuple(_part(kernel) for kernel in plan.kernels),
         scratch=tuple(family_of(spec).scratch(plan)),
         rooflines=tuple(roofline(plan, target, given) for given in sizes for target in spec.targets),
-        choices=tuple(_choices(plan, sizes)),
+        choices=tuple(_choices(plan, sizes, multiprocessors)),
     )
 
 
-def _choices(plan: Plan, sizes: Sequence[Mapping[str, int]]) -> Iterator[Choice]:
+def _choices(plan: Plan, sizes: Sequence[Mapping[str, int]], asked: int | None) -> Iterator[Choice]:
+    sms = plan.assumed_multiprocessors if asked is None else asked
+    if sms is None:
+        return  # nothing is estimated
     for given in sizes:
         if plan.chosen_for(given) is None:
             continue  # nothing is chosen by its cost
-        estimate = plan.estimate(given)
+        estimate = plan.estimate(given, sms)
         waits_for = "" if estimate is None else estimate.waits_for
-        yield Choice(given, plan.estimates(given), plan.taken(given).case, waits_for)
+        yield Choice(given, sms, plan.estimates(given, sms), plan.taken(given, None, sms).case, waits_for)
 
 
 def _part(plan: Plan) -> Part:

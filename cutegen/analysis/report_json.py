@@ -39,7 +39,12 @@ def as_json(proof: Proof) -> dict[str, Any]:
             for r in proof.rooflines
         ],
         "choices": [
-            {"sizes": dict(choice.sizes), "taken": choice.taken, "waits_for": choice.waits_for}
+            {
+                "sizes": dict(choice.sizes),
+                "multiprocessors": choice.multiprocessors,
+                "taken": choice.taken,
+                "waits_for": choice.waits_for,
+            }
             | {"estimates": [{"case": case, "seconds": us / 1e6} for case, us in choice.estimates]}
             for choice in proof.choices
         ],

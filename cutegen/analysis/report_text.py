@@ -54,7 +54,8 @@ def as_lines(proof: Proof) -> list[str]:
             for case, us in choice.estimates
         ]
         if choice.estimates:
-            lines += ["", f"  estimates of what a call takes, {sizes}", *_table(cells)]
+            on = f"on {choice.multiprocessors} multiprocessors"
+            lines += ["", f"  estimates of what a call takes {on}, {sizes}", *_table(cells)]
         else:
             lines += ["", f"  what a call takes, {sizes}", f"    {choice.taken}, which is not compared with others"]
     return lines

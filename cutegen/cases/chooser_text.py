@@ -13,8 +13,8 @@ from cutegen.codegen.parts import Chooser
 from cutegen.language.model import KernelSpec
 
 _LOCALS = (
-    *("busy", "clusters", "columns", "crossing", "depth", "estimates", "load_columns", "load_rows", "loads", "max"),
-    *("memory", "min", "present", "rows", "start", "step", "steps", "tile", "tiles"),
+    *("at_once", "busy", "clusters", "columns", "crossing", "depth", "estimates", "fixed", "load_columns", "load_rows"),
+    *("loads", "max", "memory", "min", "multiprocessors", "present", "rows", "start", "step", "steps", "tile", "tiles"),
 )
 """Names that the function has of its own in Python, besides the sizes of modes."""
 
@@ -39,8 +39,11 @@ def chooser(plan: CasesPlan, parameter: str, contained: str) -> Chooser:
     """The choice among the cases compared by cost; `parameter` is the number of one, of `launch`, and
     `contained` are the numbers of those that it is compiled with.
     """
-    spec, moved, rows = plan.spec, plan.moved, [python_tuple(cost.numbers) for cost in plan.costs]
+    spec, moved = plan.spec, plan.moved
     assert moved is not None
+    scaled = not all(cost.fixed for cost in plan.costs)
+    fixed = scaled and any(cost.fixed for cost in plan.costs)
+    rows = [python_tuple(cost.numbers(fixed)) for cost in plan.costs]
     in_python = {mode: f"size_{mode}" if mode in _LOCALS else mode for mode in spec.modes}
     in_header = {mode: f"size_{mode}" for mode in spec.modes}  # C++ has more keywords
     of_some = tuple(target for target in spec.targets if plan.conditions[plan.by_cost[0]].takes_target(target))
@@ -49,6 +52,7 @@ def chooser(plan: CasesPlan, parameter: str, contained: str) -> Chooser:
         parameter=parameter,
         contained=contained,
         sizes=tuple(_place(spec, mode) for mode in _modes(plan.costs[0])),
+        multiprocessors=scaled,
         targets=of_some if len(of_some) < len(spec.targets) else (),
         template="chooser.j2",
         header="chooser.h.j2",
@@ -57,6 +61,9 @@ def chooser(plan: CasesPlan, parameter: str, contained: str) -> Chooser:
             "moved": moved,
             "box": BOX,
             "others": len(plan.costs) if plan.told_by_sizes else 0,
+            "fixed": fixed,
+            "scaled": scaled,
+            "assumed": plan.costs[0].multiprocessors,
             "of_python": _sizes(plan, in_python, " or ", " and "),
             "of_header": _sizes(plan, in_header, " || ", " && "),
         },

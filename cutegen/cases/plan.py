@@ -24,9 +24,9 @@ class CasesPlan(Plan):
     def kernels(self) -> tuple[Plan, ...]:
         return self.cases
 
-    def taken(self, sizes: Mapping[str, int], target: str | None = None) -> Plan:
+    def taken(self, sizes: Mapping[str, int], target: str | None = None, multiprocessors: int | None = None) -> Plan:
         number = self._first(sizes, target, len(self.cases) - 1)
-        if self.conditions[number].by_cost and (chosen := self.chosen_for(sizes)) is not None:
+        if self.conditions[number].by_cost and (chosen := self.chosen_for(sizes, multiprocessors)) is not None:
             number = self.by_cost[chosen]
         return self.cases[number]
 
@@ -35,26 +35,31 @@ class CasesPlan(Plan):
         fitting = (i for i, one in enumerate(self.conditions) if target is None or one.takes_target(target))
         return next((i for i in fitting if self.conditions[i].takes_sizes(sizes)), otherwise)
 
-    def estimates(self, sizes: Mapping[str, int]) -> tuple[tuple[str, float], ...]:
+    def estimates(self, sizes: Mapping[str, int], multiprocessors: int | None = None) -> tuple[tuple[str, float], ...]:
         if self.moved is None or not self.conditions[self._first(sizes, None, 0)].by_cost:
             return ()
-        found = estimates(self.costs, self.moved, sizes)
+        found = estimates(self.costs, self.moved, sizes, multiprocessors)
         return tuple((self.cases[i].case, us) for i, us in zip(self.by_cost, found, strict=True))
 
-    def estimate(self, sizes: Mapping[str, int]) -> Estimate | None:
+    def estimate(self, sizes: Mapping[str, int], multiprocessors: int | None = None) -> Estimate | None:
         if self.moved is None or not self.estimates(sizes):
             return None
-        chosen = self.chosen_for(sizes)
+        chosen = self.chosen_for(sizes, multiprocessors)
         assert chosen is not None
-        return self.costs[chosen].parts(sizes, self.moved.memory(sizes), self.moved.crossed(sizes))
+        moved = self.moved
+        return self.costs[chosen].parts(sizes, moved.memory(sizes), moved.crossed(sizes), multiprocessors)
 
-    def chosen_for(self, sizes: Mapping[str, int]) -> int | None:
+    def chosen_for(self, sizes: Mapping[str, int], multiprocessors: int | None = None) -> int | None:
         if self.moved is None:
             return None
         if not self.compares(sizes):
             return len(self.by_cost)
-        found = estimates(self.costs, self.moved, sizes)
+        found = estimates(self.costs, self.moved, sizes, multiprocessors)
         return found.index(min(found))
+
+    @property
+    def assumed_multiprocessors(self) -> int | None:
+        return self.costs[0].multiprocessors if self.costs else None
 
     @property
     def by_cost(self) -> list[int]:

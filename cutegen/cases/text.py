@@ -100,6 +100,7 @@ def kernel_parts(plan: CasesPlan) -> KernelParts:
         nvgpu=tuple(
             sorted({name for kernel in kernels for name in kernel.parts.nvgpu}, key=lambda n: (n.islower(), n))
         ),
+        multiprocessors=next((k.parts.multiprocessors for k in kernels if k.parts.multiprocessors), None),
         chooser=chooser(plan, *by_cost) if plan.by_cost else None,
         chosen_by_target=(f"{target}: cutlass.Constexpr[str]", "arch") if by_target else None,
     )
@@ -297,6 +298,7 @@ def _arguments(plan: CasesPlan, kernel: KernelText, known: Mapping[str, str], pr
         *(scalar.name for scalar in spec.scalars),
         *kernel.spaces,
         "stream",
+        *["multiprocessors"] * bool(kernel.parts.multiprocessors),
         *kernel.passed,
     ]
 

@@ -22,9 +22,17 @@ if TYPE_CHECKING:
 @click.option(
     "--sizes", multiple=True, metavar="M=..,N=..", help="Sizes of all modes, for a roofline and estimates; repeatable."
 )
+@click.option(
+    "--multiprocessors",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Of the GPU that these estimates are for; by default those of an H200, 132.",
+)
 @click.option("--no-proof", is_flag=True, help="Only the spec.")
 @with_format
-def explain(spec: Path, kernel: str | None, sizes: tuple[str, ...], no_proof: bool, form: str) -> None:
+def explain(
+    spec: Path, kernel: str | None, sizes: tuple[str, ...], multiprocessors: int | None, no_proof: bool, form: str
+) -> None:
     """Print the spec with everything filled in that was inferred, and why; then what is proved of the kernel.
 
     Of a folder, that is each of its specs. The output is a spec that builds to the same modules: the proof is in its
@@ -46,13 +54,15 @@ def explain(spec: Path, kernel: str | None, sizes: tuple[str, ...], no_proof: bo
 
     if no_proof and sizes:
         raise click.UsageError("--sizes is for the proof, which --no-proof leaves out")
+    if no_proof and multiprocessors is not None:
+        raise click.UsageError("--multiprocessors is for the proof, which --no-proof leaves out")
     asked = shown(spec)
     gathered = gather_specs(select_specs((spec,), None), form, spec=asked, kernels=[])
     units = [unit for unit in gathered.units if kernel in (None, unit.kernel)]
     if not units:
         known = [unit.kernel for unit in gathered.units]
         raise Refusal(f"there is no kernel `{kernel}` in {asked}", f"its kernels are {', '.join(known)}")
-    proofs = [None if no_proof else prove(unit.module.plan, _sizes_for(unit, sizes)) for unit in units]
+    proofs = [None if no_proof else prove(unit.module.plan, _sizes_for(unit, sizes), multiprocessors) for unit in units]
     holds = all(proof is None or proof.holds for proof in proofs)
     if form == "json":
         entries = [

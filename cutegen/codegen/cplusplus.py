@@ -11,6 +11,7 @@ from cutegen.codegen.asked import family_of
 from cutegen.codegen.environment import environment
 from cutegen.codegen.generate import Module
 from cutegen.codegen.host import alignment, default_size, document_tensor, summary
+from cutegen.codegen.padding import moved
 from cutegen.codegen.parts import KernelParts, Workspace, WorkspaceMode
 from cutegen.codegen.shipping import mark, told
 from cutegen.dtypes import Dtype
@@ -49,7 +50,17 @@ def example_text(module: Module, spec_path: str) -> str:
 def entry_text(module: Module, targets: Sequence[str]) -> str:
     """The C code of a kernel's entry in a library, which chooses its code for the GPU by the targets that it has."""
     choices = sorted(map(_Choice.of, targets), key=lambda one: (-one.exact, -one.major, -one.minor))
-    context = {"kernel": module.spec.kernel, "choices": choices, "told_targets": told(targets)}
+    spec, parts = module.spec, family_of(module.spec).kernel_parts(module.plan)
+    spaces = parts.workspaces.each if parts.workspaces else ()
+    own = len(spec.tensors) + len(spec.scalars) + len(spaces)
+    taken = own + len(moved(spec, parts)) + (parts.chooser is not None)
+    context = {
+        "kernel": spec.kernel,
+        "choices": choices,
+        "told_targets": told(targets),
+        "taken": taken if parts.multiprocessors else 0,
+        "chooses_by_gpu": parts.chooser is not None and parts.chooser.multiprocessors,
+    }
     template = environment(family_of(module.spec)).get_template("module/shipped/entry.c.j2")
     return template.render(context)
 
@@ -133,6 +144,9 @@ def _chosen(spec: KernelSpec, parts: KernelParts) -> list[str]:
     if parts.chooser is None:
         return []
     sizes = [f"{_name(argument)}.size({place})" for argument, place in parts.chooser.sizes]
+    if parts.chooser.multiprocessors:
+        first = _name(parts.chooser.sizes[0][0])
+        sizes.append(f"__tvm_ffi__multiprocessors_{spec.kernel}({first}.device().device_id)")
     return [f"{_name(spec.kernel)}_kernel({', '.join(sizes)})"]
 
 

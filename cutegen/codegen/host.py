@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import groupby
 from typing import Any
 
 from cutegen.codegen.asked import family_of, op_of
+from cutegen.codegen.compile_text import compile_context
 from cutegen.codegen.formatting import WIDTH, Item, call, display, documentation, literal, python_tuple
 from cutegen.codegen.padding import ends, moved, padding_context
 from cutegen.codegen.parts import KernelParts
@@ -85,34 +85,16 @@ def host_context(plan: Plan, parts: KernelParts, *, compiles: bool = True) -> di
             ["*fitted", "*arguments[len(TENSORS) :]", *["*_addresses(spare)"] * bool(copied)],
             4,
         ),
-        "key": "key" if parts.chooser else "device",
         "chooser": parts.chooser,
-        "uncompared_target": _uncompared(parts.chooser.targets) if parts.chooser else "",
         "chooser_template": f"{family_of(spec).name}/{parts.chooser.template}" if parts.chooser else "",
-        "compile_arguments": [
-            "launch",
-            "*arguments",
-            *_scalars_of_one(spec),
-            *(["*workspaces"] if spaces else []),
-            *(["*[cutlass.Int64(0)] * len(PADDED)"] if copied else []),
-            *(["cutlass.Int32(0)"] if parts.chooser else []),
-            "stream",
-            *([parts.chosen_by_target[1]] if parts.chosen_by_target else []),
-            *(["kernels"] if parts.chooser else []),
-        ],
         "workspaces": parts.workspaces,
         "workspaces_template": f"{family_of(spec).name}/{parts.workspaces.template}" if parts.workspaces else "",
         "scalars": spec.scalars,
         **(parts.chooser.context if parts.chooser else {}),
         **_results(plan),
         **_inputs(spec),
+        **compile_context(spec, parts),
     }
-
-
-def _uncompared(targets: Sequence[str]) -> str:
-    """An expression of whether `target` has none of the kernels that only these targets have; empty without any."""
-    quoted = [f'"{target}"' for target in targets]
-    return f"target not in {python_tuple(quoted)}" if len(quoted) > 1 else f"target != {quoted[0]}" if quoted else ""
 
 
 def _called(parts: KernelParts, device: str, arguments: Sequence[str], indent: int) -> list[str]:
@@ -296,13 +278,6 @@ def result_type(count: int) -> str:
 def _tuple_returned(items: list[str]) -> str:
     flat = f"return {', '.join(items)}"
     return flat if 4 + len(flat) <= WIDTH or len(items) == 1 else display("return (", items, ")", 4)
-
-
-def _scalars_of_one(spec: KernelSpec) -> list[str]:
-    """Numbers that tell the compiler the types of the scalars; those of one type in a row stand together."""
-    ones = [f"cutlass.{s.dtype.cutlass}({'1.0' if s.dtype.is_float else '1'})" for s in spec.scalars]
-    runs = [(one, len(list(run))) for one, run in groupby(ones)]
-    return [one if count == 1 else f"*[{one}] * {count}" for one, count in runs]
 
 
 def document_tensor(spec: KernelSpec, tensor: Tensor, parts: KernelParts, *, for_kernel: bool = False) -> str:

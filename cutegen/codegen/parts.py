@@ -118,14 +118,15 @@ class Chooser:
 
     `template` is a file of the family's `templates` that has the function `_cheapest`, of some sizes; it prints
     `context`, and so does `header`, which has the same function in C++. `sizes` are where the host finds those: the
-    name of an argument, and the number of a mode in its shape. `targets` are those that have these kernels; empty where
-    all have.
+    name of an argument, and the number of a mode in its shape; with `multiprocessors`, those of the GPU come last,
+    which `_multiprocessors` knows by its index. `targets` are those that have these kernels; empty where all have.
     """
 
     path: str  # the key of the spec, dotted
     parameter: str  # of `launch`: the number of the kernel
     contained: str  # another one: the numbers of those that it is compiled with
     sizes: tuple[tuple[str, int], ...]
+    multiprocessors: bool
     targets: tuple[str, ...]
     template: str
     header: str
@@ -134,7 +135,9 @@ class Chooser:
     @property
     def chosen(self) -> str:
         """The number of the kernel, as an expression of the host's arguments."""
-        return f"_cheapest({', '.join(f'{argument}.shape[{place}]' for argument, place in self.sizes)})"
+        given = [f"{argument}.shape[{place}]" for argument, place in self.sizes]
+        given += [f"_multiprocessors({self.sizes[0][0]}.get_device())"] * self.multiprocessors
+        return f"_cheapest({', '.join(given)})"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,4 +174,6 @@ class KernelParts:
     chooser: Chooser | None = None  # what chooses among the kernels of the module for the sizes of a call
     passed: Mapping[str, str] = field(default_factory=dict)  # parameters that `launch` has besides, with types, in a
     # module that has several launches, and the constant that each of them gets: `case_parameter` the case's own
+    multiprocessors: int | None = None  # where `launch` has a parameter of that name: those of the GPU that is assumed
+    # where the one of a call is not known
     refuses: bool = True  # whether `launch` checks its arguments; not where another one calls it that does

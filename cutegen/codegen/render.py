@@ -26,6 +26,7 @@ RARELY_USED = {  # imports of all modules, which are left out where there is no 
     "import operator\n": "(operator.",
     "from dataclasses import dataclass\n": "\n@dataclass(",
 }
+MULTIPROCESSORS = "multiprocessors: cutlass.Constexpr[int]"  # a parameter of `launch`: those of the GPU of a call
 CODE_STARTS = "\nTARGETS = "  # of the part of a module that `code_hash` is of
 CODE_ENDS = "\n# Of each tensor: "
 
@@ -106,10 +107,9 @@ def digest(text: str) -> str:
 
 def _module(plan: Plan, parts: KernelParts) -> dict[str, Any]:
     """What every module prints before its host side: names, constants, and parameters of kernel and launch."""
-    spec, spaces = plan.spec, parts.workspaces
+    spec = plan.spec
     tensors = [f"m{t.name}: cute.Tensor" for t in spec.tensors]
     scalars = [f"{s.name}: cutlass.{s.dtype.cutlass}" for s in spec.scalars]
-    workspaces = [f"{x.parameter}: cute.Tensor" for x in spaces.each] if spaces else []
     parameters = [*tensors, *parts.parameters, *scalars]
     names = [parameter.split(":")[0] for parameter in parameters]
     return {
@@ -127,19 +127,26 @@ def _module(plan: Plan, parts: KernelParts) -> dict[str, Any]:
         "kernel_arguments": [parts.launched.get(name, name) for name in names],
         "word_arguments": [parts.words.get(name, name) for name in names],
         "narrow_arguments": [parts.narrow.get(name, name) for name in names],
-        "launch_parameters": [
-            *tensors,
-            *scalars,
-            *workspaces,
-            *(f"{one.spare}: cutlass.Int64" for one in moved(spec, parts) if parts.refuses),
-            *([f"{parts.chooser.parameter}: cutlass.Int32"] if parts.chooser else []),
-            "stream: cuda.CUstream",
-            *([parts.chosen_by_target[0]] if parts.chosen_by_target else []),
-            *([f"{parts.chooser.contained}: cutlass.Constexpr[tuple]"] if parts.chooser else []),
-            *parts.passed,
-        ],
+        "launch_parameters": launch_parameters(spec, parts),
         "refuses": parts.refuses,
     }
+
+
+def launch_parameters(spec: KernelSpec, parts: KernelParts) -> list[str]:
+    """The parameters of `launch`, with their types."""
+    spaces = parts.workspaces
+    return [
+        *(f"m{t.name}: cute.Tensor" for t in spec.tensors),
+        *(f"{s.name}: cutlass.{s.dtype.cutlass}" for s in spec.scalars),
+        *([f"{x.parameter}: cute.Tensor" for x in spaces.each] if spaces else []),
+        *(f"{one.spare}: cutlass.Int64" for one in moved(spec, parts) if parts.refuses),
+        *([f"{parts.chooser.parameter}: cutlass.Int32"] if parts.chooser else []),
+        "stream: cuda.CUstream",
+        *([parts.chosen_by_target[0]] if parts.chosen_by_target else []),
+        *([MULTIPROCESSORS] if parts.multiprocessors else []),
+        *([f"{parts.chooser.contained}: cutlass.Constexpr[tuple]"] if parts.chooser else []),
+        *parts.passed,
+    ]
 
 
 def docstring(spec: KernelSpec) -> str:

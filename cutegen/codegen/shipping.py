@@ -10,17 +10,18 @@ from collections.abc import Sequence
 
 from cutegen.codegen.asked import family_of
 from cutegen.codegen.environment import environment
-from cutegen.codegen.formatting import python_tuple
+from cutegen.codegen.formatting import call, python_tuple
 from cutegen.codegen.generate import Module
 from cutegen.codegen.host import host_context
 from cutegen.codegen.padding import constants
 from cutegen.codegen.parts import Constant
 from cutegen.codegen.regions import separate
-from cutegen.codegen.render import docstring
+from cutegen.codegen.render import MULTIPROCESSORS, docstring, launch_parameters
 from cutegen.codegen.torch_op import op_context
 from cutegen.language.model import LANGUAGE
 from cutegen.version import __version__
 
+AT_RUN_TIME = "multiprocessors: cutlass.Int32"  # the parameter of `launch` that is known only at a call
 MARK = "Exported by cutegen"  # what every exported text begins with, behind the sign of a comment
 
 
@@ -48,6 +49,21 @@ def loader_text(module: Module, spec_path: str, library: str, targets: Sequence[
     used = _used(constants(parts), bare)
     body, _ = separate(template.render(context | dict(parts.context) | {"constants": used}))
     return f"# {mark(spec_path)}\n{body}"
+
+
+def object_text(module: Module) -> str:
+    """The module that an object is compiled from: one whose compiled function takes the multiprocessors of the GPU as
+    its last argument, where they are known only then and have a say.
+    """
+    plan = module.plan
+    parts = family_of(plan.spec).kernel_parts(plan)
+    if not parts.multiprocessors:
+        return module.text
+    parameters = launch_parameters(plan.spec, parts)
+    at_once = ", ".join(parameter.split(":")[0] for parameter in parameters)
+    parameters = [AT_RUN_TIME if parameter == MULTIPROCESSORS else parameter for parameter in parameters]
+    head, body = call("def launch(", parameters, "):", 0), call("_launch(", [at_once], ")", 4)
+    return f"{module.text}\n\n_launch = launch\n\n\n@cute.jit\n{head}\n    {body}\n"
 
 
 def mark(spec_path: str) -> str:

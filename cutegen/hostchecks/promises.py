@@ -6,19 +6,23 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
 from cutegen.codegen.host import can_be_made
-from cutegen.contract import cheapest_of, chooses, compiled_arguments, copies, key_of
+from cutegen.contract import asks_multiprocessors, cheapest_of, chooses, compiled_arguments, copies, key_of
 from cutegen.hostchecks.judging import Check, Host, unnamed
 from cutegen.language.model import Scalar
 from cutegen.verification.compare import bits_of
 from cutegen.verification.executor import load_module
 
+_MULTIPROCESSORS = (132, 114, 78, 16)  # of GPUs that such calls run on: of two more kinds, and of a part of one
+_OF_GPUS = (78, 114)  # multiprocessors of two GPUs
 _CHOICES = 500  # sizes of calls that choose a kernel
 
 
@@ -31,6 +35,8 @@ def checks(host: Host) -> Iterator[Check]:
     if host.executor.generated:
         yield Check(output, "first calls that meet in several threads", partial(_meet, host))
         yield Check(output, "the target for a GPU", partial(_targets, host))
+        if asks_multiprocessors(host.module):
+            yield Check(output, "the multiprocessors of a GPU", partial(_multiprocessors, host))
         if chooses(host.module):
             yield Check(output, "the kernel that calls choose", partial(_chosen, host))
         if host.has_workspaces or copies(host.module):
@@ -71,8 +77,6 @@ def _without_gradients(run: Callable[[], str]) -> str:
 
 def _targets(host: Host) -> str:
     """What is wrong with the target that a module chooses for a GPU: for each of its own, and for one it has not."""
-    import torch
-
     module = load_module(Path(str(host.module.__file__)))
     chosen: list[str] = []
 
@@ -83,10 +87,7 @@ def _targets(host: Host) -> str:
     def compile_on(capability: tuple[int, int]) -> str:
         """The target that is chosen for the second of two GPUs; the first has a capability that no target is for."""
         before = len(chosen)
-        with (
-            mock.patch.object(torch.cuda, "get_device_capability", lambda gpu=0: capability if gpu == 1 else (1, 0)),
-            mock.patch.object(module, "compile_for", compiled),
-        ):
+        with _gpus((1, 0), capability), mock.patch.object(module, "compile_for", compiled):
             functions = type(module._compiled)()
             first, second = functions[key_of(module, 1)], functions[key_of(module, 1)]
         if first is not second or len(chosen) > before + 1:
@@ -95,10 +96,7 @@ def _targets(host: Host) -> str:
 
     def compile_on_both(capability: tuple[int, int]) -> str:
         """How the function of one of two GPUs of one kind is not its own: each GPU loads code by itself."""
-        with (
-            mock.patch.object(torch.cuda, "get_device_capability", lambda gpu=0: capability),
-            mock.patch.object(module, "compile_for", compiled),
-        ):
+        with _gpus(capability, capability), mock.patch.object(module, "compile_for", compiled):
             functions = type(module._compiled)()
             own = [functions[key_of(module, gpu)] for gpu in (0, 1, 0, 1)]
         return "calls one GPU's function on another" if own[0] is own[1] or own[2:] != own[:2] else ""
@@ -118,14 +116,54 @@ def _targets(host: Host) -> str:
         return unnamed(error, ("cuda:1",))
 
 
+def _multiprocessors(host: Host) -> str:
+    """What is wrong with the multiprocessors that a module is compiled for, on each of two GPUs."""
+    module = load_module(Path(str(host.module.__file__)))
+    told: list[object] = []
+
+    def compiled(arch: str, **named: object) -> Callable[..., None]:
+        told.append(named.get("multiprocessors"))
+        return lambda *arguments: None
+
+    for target in module.TARGETS:
+        digits = target.removeprefix("sm_").rstrip("a")
+        capability = int(digits[:-1]), int(digits[-1])
+        with _gpus(capability, capability), mock.patch.object(module, "compile_for", compiled):
+            functions = type(module._compiled)()
+            for gpu, wanted in enumerate(_OF_GPUS):
+                functions[key_of(module, gpu)]
+                if told[-1] != wanted:
+                    return f"is compiled for {told[-1]} multiprocessors on a GPU with {wanted}"
+    return ""
+
+
+@contextmanager
+def _gpus(*capabilities: tuple[int, int]) -> Iterator[None]:
+    """Lets torch have GPUs of these capabilities, each with another number of multiprocessors."""
+    import torch
+
+    with (
+        mock.patch.object(torch.cuda, "get_device_capability", lambda gpu=0: capabilities[gpu]),
+        mock.patch.object(
+            torch.cuda, "get_device_properties", lambda gpu=0: SimpleNamespace(multi_processor_count=_OF_GPUS[gpu])
+        ),
+    ):
+        yield
+
+
 def _chosen(host: Host) -> str:
     """What is wrong with the kernels that calls choose by their cost, for sizes of all magnitudes."""
     numbers, modes = random.Random(7), host.spec.modes
     for _ in range(_CHOICES):
         sizes = {mode: host.spec.static.get(mode, int(2 ** numbers.uniform(0, 15))) for mode in modes}
-        wanted, found = host.plan.chosen_for(sizes), cheapest_of(host.module, host.spec, sizes)
+        sms = numbers.choice(_MULTIPROCESSORS)
+        wanted = host.plan.chosen_for(sizes, sms)
+        try:
+            found = cheapest_of(host.module, host.spec, sizes, sms)
+        except Exception as error:
+            return f"raises {type(error).__name__} where it chooses: {str(error)[:200]}"
         if wanted != found:
-            said = ", ".join(f"{mode} = {size}" for mode, size in sizes.items())
+            said = f"{', '.join(f'{mode} = {size}' for mode, size in sizes.items())} on {sms} multiprocessors"
             return f"a call with {said} takes the kernel with the number {found}; {wanted} has the least cost"
     return ""
 

@@ -130,7 +130,9 @@ class Worker:
         spec = request.plan.spec
         if not chooses(module):
             return
-        for number in sorted({cheapest_of(module, spec, shape) for shape in (*request.shapes, *request.coming)}):
+        assert self.machine is not None
+        shapes, sms = (*request.shapes, *request.coming), self.machine.sms
+        for number in sorted({cheapest_of(module, spec, shape, sms) for shape in shapes}):
             with contextlib.suppress(Exception):
                 module._compiled[0, number]  # the only device that this process sees
 

@@ -52,9 +52,10 @@ class Plan:
         """
         return sizes
 
-    def taken(self, sizes: Mapping[str, int], target: str | None = None) -> Plan:
+    def taken(self, sizes: Mapping[str, int], target: str | None = None, multiprocessors: int | None = None) -> Plan:
         """The plan of the kernel that a call of these sizes has on a target, whatever else its case asks for; without a
-        target, of the first case that these sizes let be taken.
+        target, of the first case that these sizes let be taken. Here and below, costs are those on a GPU of so many
+        multiprocessors; None: on the one that is assumed where none is known.
         """
         return self
 
@@ -62,16 +63,21 @@ class Plan:
         """The targets on which a call of sizes that `own_sizes` gave for one of the kernels runs that kernel."""
         return kernel.spec.targets
 
-    def chosen_for(self, sizes: Mapping[str, int]) -> int | None:
+    def chosen_for(self, sizes: Mapping[str, int], multiprocessors: int | None = None) -> int | None:
         """The number of the kernel with the least cost for a call of these sizes, of those of which it takes that."""
         return None
 
-    def estimates(self, sizes: Mapping[str, int]) -> tuple[tuple[str, float], ...]:
+    def estimates(self, sizes: Mapping[str, int], multiprocessors: int | None = None) -> tuple[tuple[str, float], ...]:
         """The cases among which a call of these sizes chooses by their cost, each with its estimate in microseconds."""
         return ()
 
-    def estimate(self, sizes: Mapping[str, int]) -> Estimate | None:
+    def estimate(self, sizes: Mapping[str, int], multiprocessors: int | None = None) -> Estimate | None:
         """The estimate of a call of these sizes, where it takes a kernel because that has the least."""
+        return None
+
+    @property
+    def assumed_multiprocessors(self) -> int | None:
+        """Those of the GPU that estimates are for where none is known; None without estimates."""
         return None
 
     def chosen_as(self, kernel: Plan) -> int | None:

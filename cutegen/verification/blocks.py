@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import is_dataclass, replace
-from functools import cache
+from functools import cache, wraps
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from cutegen.compiling.loading import load
+from cutegen.contract import asks_multiprocessors
 
 _BLOCKS = re.compile(r"BLOCKS(_\d+)?")  # the numbers of several cases end in those of the cases
 
@@ -16,7 +19,8 @@ _BLOCKS = re.compile(r"BLOCKS(_\d+)?")  # the numbers of several cases end in th
 @cache
 def with_blocks(module: ModuleType, blocks: int) -> ModuleType:
     """The same module, whose persistent kernels are launched with no more than so many blocks: nothing but its constant
-    BLOCKS, which the host reads as it compiles, is another one; of cases that of each one.
+    BLOCKS, which the host reads as it compiles, is another one, of cases that of each one; where the number follows
+    from the GPU, it is compiled for one of so many multiprocessors.
     """
     assert module.__file__ is not None
     found = load(Path(module.__file__), f"{module.__name__}_in_{blocks}_blocks")
@@ -26,6 +30,18 @@ def with_blocks(module: ModuleType, blocks: int) -> ModuleType:
             changed[name] = blocks
         elif is_dataclass(value) and not isinstance(value, type) and hasattr(value, "BLOCKS"):  # of cases that share
             changed[name] = replace(value, BLOCKS=blocks)
+    if asks_multiprocessors(found):
+        changed["compile_for"] = _on(blocks, found.compile_for)
     assert changed, "a kernel that is not persistent"
     vars(found).update(changed)
     return found
+
+
+def _on(multiprocessors: int, own: Callable[..., Any]) -> Callable[..., Any]:
+    """A module's function that compiles it, which does so for that many multiprocessors, whichever it is told."""
+
+    @wraps(own)
+    def compile_for(*arguments: Any, **named: Any) -> Any:
+        return own(*arguments, **{**named, "multiprocessors": multiprocessors})
+
+    return compile_for

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
@@ -23,7 +24,7 @@ from cutegen.cases.plan import CasesPlan
 from cutegen.codegen import generate
 from cutegen.codegen.cplusplus import header_text
 from cutegen.compiling.loading import load
-from cutegen.contract import chooses, compiled_arguments, copies
+from cutegen.contract import chooses, compiled_arguments, copies, replace_multiprocessors
 from cutegen.families.gemm.wgmma.compared import EXCHANGED, SHARING
 from cutegen.families.gemm.wgmma.cost import PACE, cost_of
 from cutegen.language.cases import Case, Cases, Conditions, SizeIs
@@ -99,9 +100,10 @@ def test_the_module_chooses_the_kernel_that_the_plan_does(text: str, modes: tupl
     choose, numbers, seen = printed_choice(printed), random.Random(1), set()
     for _ in range(3000):
         sizes = {mode: int(2 ** numbers.uniform(0, 15 if mode != "L" else 4)) for mode in modes}
-        chosen = choose(*(sizes[mode] for mode in modes))
-        assert chosen == plan.chosen_for(sizes)
-        assert plan.taken(sizes) is plan.cases[chosen]
+        sms = numbers.choice((132, 114, 78, 16))
+        chosen = choose(*(sizes[mode] for mode in modes), sms)
+        assert chosen == plan.chosen_for(sizes, sms)
+        assert plan.taken(sizes, None, sms) is plan.cases[chosen]
         seen.add(chosen)
     assert seen == set(range(len(plan.cases)))
 
@@ -122,6 +124,8 @@ def test_one_tile_more_than_run_at_a_time_is_another_round() -> None:
         columns=64,
         depth=64,
         clusters=132,
+        multiprocessors=132,
+        fixed=False,
         start=3,
         tile=1,
         step=2,
@@ -261,7 +265,7 @@ def test_calls_of_other_sizes_than_the_compared_ones_have_one_number_together() 
     choose, numbers = printed_choice(printed), random.Random(2)
     for _ in range(3000):
         sizes = {mode: int(2 ** numbers.uniform(0, 14)) for mode in ("M", "N", "K")}
-        chosen, few, narrow = choose(*sizes.values()), sizes["M"] <= 4, sizes["N"] % 8 > 0
+        chosen, few, narrow = choose(*sizes.values(), 132), sizes["M"] <= 4, sizes["N"] % 8 > 0
         assert chosen == plan.chosen_for(sizes)
         assert (chosen == 3) == (few or narrow) == (not plan.compares(sizes))
         assert plan.taken(sizes) is plan.cases[0 if few else 4 if narrow else 1 + chosen]
@@ -305,7 +309,8 @@ def test_a_call_compiles_the_kernel_that_it_takes_and_no_other(tmp_path: Path) -
     asked: list[tuple[int, ...]] = []
     with (
         mock.patch("torch.cuda.get_device_capability", lambda device: (9, 0)),
-        mock.patch.object(module, "compile_for", lambda target, kernels: asked.append(kernels) or (lambda *_: None)),
+        mock.patch("torch.cuda.get_device_properties", lambda device: SimpleNamespace(multi_processor_count=132)),
+        mock.patch.object(module, "compile_for", lambda _, kernels, **__: asked.append(kernels) or (lambda *_: None)),
     ):
         functions = type(module._compiled)()
         assert functions[0, 2] is functions[0, 2]
@@ -333,7 +338,8 @@ def test_the_header_compiles_where_modes_are_called_like_keywords_of_c() -> None
     (module,) = generate(text, "products.yaml").modules
     header = header_text(module, "specs/products.yaml")
     assert (
-        "inline int64_t products_kernel(int64_t size_L, int64_t size_double, int64_t size_N, int64_t size_K)" in header
+        "inline int64_t products_kernel(int64_t size_L, int64_t size_double, int64_t size_N, int64_t size_K, "
+        "int64_t multiprocessors) {" in header
     )
 
 
@@ -346,6 +352,7 @@ def test_the_compiled_function_gets_copies_and_the_number_of_a_kernel(tmp_path: 
     module = load(tmp_path / "product.py", "product_of_odd_rows")
     assert copies(module) and chooses(module)
     a, b, c = torch.zeros(8, 9), torch.zeros(16, 9), torch.zeros(8, 16)
+    replace_multiprocessors(module)
     with mock.patch.object(module, "_fitted", lambda tensors: [a, b, c]):
         taken = compiled_arguments(module, (a, b, c))
     spare = [x.data_ptr() for x in taken.memory]
@@ -388,7 +395,7 @@ def test_where_one_size_is_free_kernels_that_no_call_takes_are_left_out() -> Non
 
 
 def test_loads_of_few_rows_are_of_those_that_are_there() -> None:
-    cost = Cost("M", "N", "K", None, 128, 64, 64, 132, start=0, tile=0, step=0, load_rows=8, load_columns=4)
+    cost = Cost("M", "N", "K", None, 128, 64, 64, 132, 132, False, start=0, tile=0, step=0, load_rows=8, load_columns=4)
     few, more, whole = (cost.parts({"M": m, "N": 64, "K": 64}, 0.0, 1.0).loads for m in (2, 17, 128))
     assert (few, more, whole) == (8 / 8 + 4, 8 / 4 + 4, 8 + 4)
 

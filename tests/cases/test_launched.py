@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ast
 import functools
+import inspect
 import random
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
@@ -72,6 +74,7 @@ def functions_of(text: str, plan: CasesPlan, launched: list[tuple[int, tuple[Any
     """`launch` and `_cheapest` of a module, where launches of kernels note their number and arguments."""
     given: dict[str, Any] = {
         **{"functools": functools, "_refuse_broken": lambda *tensors: None},
+        "_standing": lambda m, *named: m,
         "_promised": lambda m, shape, align: Tensor(*shape, align=m.align, promised=True),
         "_stand": lambda align, *tensors: all(m.align % align == 0 for m in tensors),
         "cutlass": type("cutlass", (), {"const_expr": staticmethod(bool)}),
@@ -102,6 +105,9 @@ def test_each_call_launches_the_kernel_that_it_is_for_of_those_that_it_compiled(
     assert isinstance(plan, CasesPlan)
     of_module = functions_of(module.text, plan, launched)
 
+    parameters = inspect.signature(of_module["launch"]).parameters
+    spares = [0 for name in parameters if name.startswith("spare_")]  # no memory for copies: none are made
+
     def by_target(target: str) -> dict[str, str]:
         return {"target": target} if len(plan.spec.targets) > 1 else {}
 
@@ -112,12 +118,14 @@ def test_each_call_launches_the_kernel_that_it_is_for_of_those_that_it_compiled(
         sizes = {"M": m, "N": n, "K": k}
         first = taken(plan.conditions, Call(target, sizes, align))
         assert first is not None
-        group, chosen = of_group(plan.conditions, first), of_module["_cheapest"](m, n, k)
+        group, chosen = of_group(plan.conditions, first), of_module["_cheapest"](m, n, k, 132)
         wanted = group[chosen] if len(group) > 1 else first
         a, b, c = (Tensor(*shape, align=align) for shape in ((m, k), (n, k), (m, n)))
         for kernels in ((chosen,), of_module["ALL"]):
             launched.clear()
-            of_module["launch"](a, b, c, chosen, None, kernels=kernels, **by_target(target))
+            of_module["launch"](
+                *(a, b, c, *spares, chosen, None), multiprocessors=0, kernels=kernels, **by_target(target)
+            )
             ((number, arguments),) = launched
             assert number == wanted + 1, (sizes, target, align)
             if not plan.conditions[wanted].sizes and plan.conditions[wanted].align == 1:
@@ -132,15 +140,20 @@ def test_where_nothing_is_compared_one_function_is_compiled_for_all_calls(tmp_pa
     (tmp_path / "product.py").write_text(module.text)
     loaded, asked = load(tmp_path / "product.py", "product_of_targets"), []
 
-    def compile_for(target: str, kernels: tuple[int, ...]) -> Any:
+    def compile_for(target: str, kernels: tuple[int, ...], multiprocessors: int) -> Any:
+        assert multiprocessors == 114
         asked.append((target, kernels))
         return lambda *arguments: None
 
+    properties = SimpleNamespace(multi_processor_count=114)
     with mock.patch.object(loaded, "compile_for", compile_for):
         for capability, several in (((8, 6), [("sm_80", (0,))]), ((9, 0), [("sm_90a", (i,)) for i in loaded.ALL])):
             asked.clear()
             functions = type(loaded._compiled)()
-            with mock.patch("torch.cuda.get_device_capability", lambda device, found=capability: found):
+            with (
+                mock.patch("torch.cuda.get_device_capability", lambda device, found=capability: found),
+                mock.patch("torch.cuda.get_device_properties", lambda device: properties),
+            ):
                 of_each = [functions[0, number] for number in (*reversed(loaded.ALL), *loaded.ALL)]
             assert sorted(asked) == sorted(several)
             assert len(set(map(id, of_each))) == len(several)

@@ -92,6 +92,20 @@ compute: C = A @ B.T
 schedule: {mma: {atom: %s}, tiler: {M: 64, N: 64, K: 64}}
 targets: [%s]
 """
+COMPARED = """
+cutegen: 1
+kernel: compared
+op: gemm
+tensors:
+  A: {shape: [M, K], dtype: bf16}
+  B: {shape: [N, K], dtype: bf16}
+  C: {shape: [M, N], dtype: bf16, role: out}
+compute: C = A @ B.T
+schedule:
+  - {for: {cost: least}, tiler: {M: 64, N: 64, K: 64}, mma: {atom: wgmma, rows: N}}
+  - {for: {cost: least}, tiler: {M: 128, N: 128, K: 64}, mma: {atom: wgmma}}
+targets: [sm_90a]
+"""
 SPECS = {
     "points": POINTS,
     "rows": ROWS,
@@ -99,6 +113,7 @@ SPECS = {
     "batch": BATCH,
     "mma_sync": WARPS % ("mma_sync", "sm_80"),
     "wgmma": WARPS % ("wgmma", "sm_90a"),
+    "compared": COMPARED,
     "through_a_workspace": THROUGH_A_WORKSPACE,
 }
 LOST = (r"(if not _validate_or_retry\([^)]*\):\n +)raise\n", r"\1pass\n")
@@ -251,6 +266,26 @@ MUTANTS = [
         "get_device_capability()",
         promises,
         "the target for",
+    ),
+    (
+        "wgmma",
+        "another GPU's multiprocessors",
+        r"get_device_properties\(device\)",
+        "get_device_properties(0)",
+        promises,
+        "the multiprocessors",
+    ),
+    ("wgmma", "no GPU's multiprocessors", ", multiprocessors=count", "", promises, "the multiprocessors"),
+    ("compared", "no GPU's multiprocessors", ", multiprocessors=count", "", promises, "the multiprocessors"),
+    ("compared", "one number of clusters", r"at_once = .*", "at_once = clusters", promises, "that calls choose"),
+    ("compared", "chosen for one GPU", r"_multiprocessors\(a.*?\)\)", "132", promises, "that calls choose"),
+    (
+        "compared",
+        "chosen for the first GPU",
+        r"_multiprocessors\(a.get_device\(\)\)",
+        "_multiprocessors(0)",
+        promises,
+        "that calls choose",
     ),
     (
         "points",

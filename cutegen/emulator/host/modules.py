@@ -18,10 +18,12 @@ from cutegen.contract import (
     as_compiled,
     compiled_arguments,
     does_on_cpu,
+    having,
     op,
     replace_compiled,
     replace_function,
     replace_memory,
+    replace_multiprocessors,
 )
 from cutegen.emulator.host.builds import builds
 from cutegen.emulator.host.device_tensors import made_on_device, on_device, well_aligned
@@ -53,7 +55,8 @@ def run(
     given = as_compiled(module, kernel, arguments, outputs or {})
     made = builds(module, None if target is None else [target])
     emulated = Emulated(made, argument_names(module, kernel), roles, seed=seed, orders=orders)
-    emulated(*compiled_arguments(module, tuple(map(on_device, given))))
+    with having(module):
+        emulated(*compiled_arguments(module, tuple(map(on_device, given))))
     return emulated.reports
 
 
@@ -82,6 +85,7 @@ def install(
     emulated.tells_lines = lines
     replace_compiled(module, emulated)
     replace_memory(module, well_aligned, on_device, emulated.know)
+    replace_multiprocessors(module)
     replace_function(module, kernel, lambda own: partial(_called, emulated, own))
     if op(module) is not None:
         on_cpu(module)

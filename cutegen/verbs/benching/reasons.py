@@ -20,7 +20,7 @@ def kernel_of(plan: Plan, measured: Measured, machine: Machine | None) -> str:
     kernels = plan.kernels
     if len(kernels) < 2:
         return ""
-    taken = plan.taken(measured.shape, _target(plan, machine))
+    taken = plan.taken(measured.shape, _target(plan, machine), _sms(machine))
     number = next(number for number, kernel in enumerate(kernels, 1) if kernel is taken)
     tile = " x ".join(str(taken.tile[mode]) for mode in plan.spec.modes if mode in taken.tile)
     return f"{number}: {tile}" if tile else str(number)
@@ -28,10 +28,15 @@ def kernel_of(plan: Plan, measured: Measured, machine: Machine | None) -> str:
 
 def reason(plan: Plan, measured: Measured, machine: Machine | None) -> str:
     """What a call waits for: by the estimate of its kernel, or else by its blocks and the machine's limits."""
-    estimate = plan.estimate(measured.shape)
+    estimate = plan.estimate(measured.shape, _sms(machine))
     if estimate is not None:
         return f"{estimate.waits_for}; {_compared(estimate.us, measured.timing.us)}"
     return "; ".join(_of_limits(plan, measured, machine)) or "no model"
+
+
+def _sms(machine: Machine | None) -> int | None:
+    """The multiprocessors of a machine, if it is known."""
+    return None if machine is None else machine.sms
 
 
 def _compared(estimated: float, us: float) -> str:

@@ -22,7 +22,7 @@ from cutegen.verbs.building.build import Problem
 from cutegen.verbs.building.compilation import Compilation, compile_and_tell, notices_on
 from cutegen.verbs.building.failures import compile_failures
 from cutegen.verbs.building.verification import Verification, verify_here
-from cutegen.verbs.exporting.files import Shipped, library_of, linked, texts
+from cutegen.verbs.exporting.files import Shipped, library_of, linked, object_job, texts
 from cutegen.verbs.exporting.selecting import chosen, in_the_way, with_gradients
 
 
@@ -180,7 +180,7 @@ def _objects(
     units: Sequence[Unit], wanted: Sequence[Sequence[str]], options: Options, progress: Progress, found: _Findings
 ) -> dict[Job, Object]:
     """The object files of all units and targets; what is wrong goes to `found`. Raises OSError."""
-    jobs = [Job(unit.module.text, unit.kernel, t) for unit, targets in zip(units, wanted, strict=True) for t in targets]
+    jobs = [object_job(unit, target) for unit, targets in zip(units, wanted, strict=True) for target in targets]
 
     def done(job: Job, made: Object | Failed) -> None:
         what = f"{job.kernel} for {job.target}"
@@ -204,7 +204,7 @@ def _other_code(
     found = []
     for unit, compilation in zip(units, compilations, strict=True):
         for target, outcome in compilation.outcomes.items():
-            made = objects.get(Job(unit.module.text, unit.kernel, target))
+            made = objects.get(object_job(unit, target))
             if made is not None and isinstance(outcome, Compiled) and outcome.artefact.cubin not in made.code:
                 message = f"{unit.kernel} for {target}: the compiler gave other code for the library than for the build"
                 found.append(Problem(message, "is another release of the compiler installed than when it was built?"))

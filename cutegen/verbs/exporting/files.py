@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from cutegen.codegen.cplusplus import cmake_text, entry_text, example_text, header_text, library_sources
-from cutegen.codegen.shipping import loader_text
+from cutegen.codegen.shipping import loader_text, object_text
 from cutegen.compiling import Job
 from cutegen.compiling.objects import Object, link
 from cutegen.project.sources import Unit
@@ -34,6 +34,11 @@ class Shipped:
 def library_of(unit: Unit, library: str | None) -> str:
     """The file of the library that a kernel is in: its own, or one of that name for all."""
     return f"lib{unit.kernel if library is None else library}.so"
+
+
+def object_job(unit: Unit, target: str) -> Job:
+    """What the object of a kernel is compiled from."""
+    return Job(object_text(unit.module), unit.kernel, target)
 
 
 def names(kernel: str) -> tuple[str, ...]:
@@ -65,7 +70,7 @@ def linked(kernels: Sequence[Shipped], objects: Mapping[Job, Object]) -> dict[st
         by_library.setdefault(kernel.library, []).append(kernel)
     found = {}
     for library, inside in by_library.items():
-        parts = [objects[Job(k.unit.module.text, k.unit.kernel, target)] for k in inside for target in k.targets]
+        parts = [objects[object_job(k.unit, target)] for k in inside for target in k.targets]
         entries = {f"{k.unit.kernel}.entry.c": entry_text(k.unit.module, k.targets) for k in inside}
         found[library] = link(parts, {**library_sources(), **entries}, library)
     return found

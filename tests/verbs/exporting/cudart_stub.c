@@ -28,7 +28,7 @@ int cudaLaunchKernelExC(const Config* config, const void* function, void** argum
 
 int cudaDeviceGetAttribute(int* value, int attribute, int device) {
   int capability = atoi(getenv("CAPABILITY"));
-  *value = attribute == 75 ? capability / 10 : attribute == 76 ? capability % 10 : 232448;
+  *value = attribute == 75 ? capability / 10 : attribute == 76 ? capability % 10 : attribute == 16 ? 132 : 232448;
   return 0;
 }
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from collections.abc import Sequence
-from functools import cache
 from pathlib import Path
 
 import pytest
 import torch
+from cplusplus_kit import compile_in, config
 from specs_kit import modules_of, modules_of_specs
 
 from cutegen.codegen import Module, generate
@@ -67,23 +66,6 @@ cudaError_t cudaDeviceSynchronize();
 const char* cudaGetErrorString(cudaError_t);
 """
 GPUS = (80, 86, 89, 90, 100, 103, 120, 121)
-
-
-def compile_in(folder: Path, compiler: str, *arguments: str) -> None:
-    """Runs a compiler there, with the headers of TVM FFI and of the export in its way."""
-    options = ["-Wall", "-Wextra", "-Werror", "-Iinclude", *(f"-I{config(option)}" for option in INCLUDES)]
-    done = subprocess.run([compiler, *options, *arguments], cwd=folder, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[:3000]
-
-
-INCLUDES = ("--includedir", "--dlpack-includedir")
-
-
-@cache
-def config(option: str) -> str:
-    """What TVM FFI says of where it is."""
-    command = [sys.executable, "-m", "tvm_ffi.config", option]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
 
 def write(folder: Path, modules: Sequence[Module]) -> None:

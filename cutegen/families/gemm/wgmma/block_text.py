@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from math import prod
 
+from cutegen.codegen.parts import Constant
+from cutegen.families.gemm.wgmma.blocks import MULTIPROCESSORS, clusters_at_once
 from cutegen.families.gemm.wgmma.plan import WarpspecializedPlan
 
 
@@ -15,7 +18,7 @@ def own_columns(plan: WarpspecializedPlan) -> str:
 def places(plan: WarpspecializedPlan) -> str:
     """The names of a block's index: along a grid of all tiles clusters are counted, of which x takes the most."""
     clustered, split = prod(plan.cluster) > 1, plan.split > 1
-    if plan.blocks is None:
+    if not plan.persistent:
         return f"{'x, y' if clustered else 'first, _'}, {'share' if split else '_'}"
     return f"{'x, y' if clustered else '_, _'}, {'z' if split else 'first'}"
 
@@ -23,7 +26,7 @@ def places(plan: WarpspecializedPlan) -> str:
 def grid(plan: WarpspecializedPlan) -> str:
     """The blocks of a launch along x, y and z: where all tiles have blocks, their number is along x."""
     clustered, split = prod(plan.cluster) > 1, plan.split > 1
-    if plan.blocks is None:
+    if not plan.persistent:
         along = "CLUSTER_M * clusters, CLUSTER_N" if clustered else "clusters, 1"
         return f"{along}, {'CLUSTER_K' if split else '1'}"
     return f"{'CLUSTER_M, CLUSTER_N' if clustered else '1, 1'}, {'CLUSTER_K * ' * split}clusters"
@@ -31,7 +34,30 @@ def grid(plan: WarpspecializedPlan) -> str:
 
 def most_tiles(plan: WarpspecializedPlan) -> str:
     """Tiles of clusters that 32 bits count, with a step of all clusters beyond them, or that a grid has blocks for."""
-    beside = plan.blocks is None and plan.cluster[0] > 1
-    if plan.blocks is None and plan.batch is not None:  # of small matrices there may be so many
+    beside = not plan.persistent and plan.cluster[0] > 1
+    if not plan.persistent and plan.batch is not None:  # of small matrices there may be so many
         return "2**29 // CLUSTER_M" if beside else "2**29"
     return "(2**31 - 2**16) // CLUSTER_M" if beside else "2**31 - 2**16"
+
+
+def walkers(plan: WarpspecializedPlan) -> Iterator[Constant]:
+    """The constant that says how many blocks of a persistent kernel there are, if one does: the number that the spec
+    has, or how many clusters of several blocks some multiprocessors run at once.
+    """
+    if plan.persistent and plan.blocks is not None:
+        yield Constant("BLOCKS", str(plan.blocks), "at most", "schedule.scheduler.blocks")
+    elif plan.persistent and plan.cluster_size > 1:
+        said = f"that {MULTIPROCESSORS} multiprocessors run at once"
+        yield Constant("CLUSTERS", str(clusters_at_once(plan.cluster_size)), said, "schedule.cluster")
+
+
+def most_clusters(plan: WarpspecializedPlan) -> str:
+    """The clusters of a persistent kernel at most: an expression of constants, and of the GPU's multiprocessors."""
+    split, clustered = plan.split > 1, prod(plan.cluster) > 1
+    cluster = " * ".join([*["CLUSTER_M", "CLUSTER_N"] * clustered, *["CLUSTER_K"] * split])
+    cluster = f"({cluster})" if " " in cluster else cluster
+    if plan.blocks is not None:
+        return f"BLOCKS // {cluster}" if cluster else "BLOCKS"
+    if plan.cluster_size == 1:
+        return "multiprocessors"
+    return f"cutlass.max(1, multiprocessors * CLUSTERS // {MULTIPROCESSORS})"

@@ -6,13 +6,17 @@ from dataclasses import replace
 from math import prod
 
 from cutegen.families.gemm.inferring import filled, infer_walk
-from cutegen.families.gemm.wgmma.product import GRANULE, exchanged, product_of, size_of, split_of
+from cutegen.families.gemm.wgmma.plan import WarpspecializedPlan
+from cutegen.families.gemm.wgmma.product import GRANULE, exchanged, product_of, split_of
 from cutegen.families.gemm.wgmma.schedule import Spec
 from cutegen.families.gemm.words import MAX_EXTENT, tile_of
 from cutegen.planning.report import Report
 
 GPCS = (18, 18, 18, 18, 18, 16, 16, 10)
 """Multiprocessors of an H200 in groups that hold a cluster: 66 clusters of 2 blocks run at once, 30 of 4, 15 of 8."""
+MULTIPROCESSORS = sum(GPCS)
+"""Those of the GPU that is assumed where the one that a call runs on is not known: where pictures are drawn and costs
+are shown, and in what is compiled without a GPU."""
 
 LONG = 16  # tiles along k, of which it pays that two blocks have half each
 BAND = 8  # tiles of a cluster
@@ -35,7 +39,11 @@ def infer_cluster(spec: Spec, report: Report) -> Spec:
     if product.k not in cluster:
         few = prod(cluster[mode] for mode in (product.m, product.n)) == 1 and _has_few_tiles(spec)
         cluster[product.k] = 2 if few else 1
-        why = f"twice as many blocks, which are {sum(GPCS)} at most" if few else "a block has the whole sum of its tile"
+        why = (
+            f"twice as many blocks, which are {MULTIPROCESSORS} at most"
+            if few
+            else "a block has the whole sum of its tile"
+        )
         report.infer(why, "schedule", "cluster", product.k)
     ordered = {mode: cluster[mode] for mode in product.modes}
     return replace(spec, schedule=replace(spec.schedule, cluster=ordered))
@@ -53,23 +61,35 @@ def _has_few_tiles(spec: Spec) -> bool:
     parted = tile_of(spec.schedule, product.n) % (2 * GRANULE) == 0 and all(own % piece == 0 for piece in pieces)
     # What is written of stages and of blocks is of tiles that blocks have alone
     alone = spec.schedule.pipeline.stages is not None or spec.schedule.scheduler.blocks is not None
-    return parted and not alone and 2 * batch * m * n <= sum(GPCS) and k >= LONG
+    return parted and not alone and 2 * batch * m * n <= MULTIPROCESSORS and k >= LONG
 
 
 def infer_scheduler(spec: Spec, report: Report) -> Spec:
     """The spec with the order in which clusters walk tiles, how many there are of them, and when they start."""
-    schedule, product, size = spec.schedule, product_of(spec), size_of(spec)
+    schedule, product = spec.schedule, product_of(spec)
     if schedule.scheduler.kind is None:
         kind, why = "persistent", "loads of the next tile are under way while one is stored"
         if split_of(spec) > 1 and schedule.scheduler.blocks is None:
             kind, why = "grid", f"blocks along {product.k} are for few tiles, one for each cluster"
         schedule = filled(schedule, report, ("scheduler", "kind"), kind, why)
     schedule = infer_walk(schedule, report, product.m, BAND, "blocks that run at the same time share operands in L2")
-    if schedule.scheduler.blocks is None and schedule.scheduler.kind == "persistent":
-        blocks, of = sum(group // size for group in GPCS) * size, f"clusters of {size} as" if size > 1 else "as"
-        why = f"as many {of} run at once on {sum(GPCS)} multiprocessors"
-        schedule = filled(schedule, report, ("scheduler", "blocks"), blocks, why)
     if schedule.scheduler.launch is None:
         why = "barriers and tensor maps are ready when the kernel before ends"
         schedule = filled(schedule, report, ("scheduler", "launch"), "dependent", why)
     return replace(spec, schedule=schedule)
+
+
+def clusters_at_once(size: int) -> int:
+    """Clusters of so many blocks that run at once on MULTIPROCESSORS.
+
+    Other GPUs are taken to run as many in proportion: how their multiprocessors are grouped differs from one to the
+    next. Of one or two blocks that is exact.
+    """
+    return sum(group // size for group in GPCS)
+
+
+def most_blocks(plan: WarpspecializedPlan) -> int | None:
+    """The blocks of a launch at most, on MULTIPROCESSORS where the spec has no number; None: as many as tiles have."""
+    if not plan.persistent:
+        return None
+    return plan.blocks or clusters_at_once(plan.cluster_size) * plan.cluster_size

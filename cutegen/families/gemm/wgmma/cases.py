@@ -8,6 +8,7 @@ from math import prod
 
 from cutegen.analysis.tiles import Tiles
 from cutegen.families.common.row_copies import long_rows
+from cutegen.families.gemm.wgmma.blocks import most_blocks
 from cutegen.families.gemm.wgmma.plan import WarpspecializedPlan
 from cutegen.families.gemm.wgmma.schedule import Pipeline
 from cutegen.verification.case_request import CaseRequest
@@ -34,7 +35,7 @@ def requests(plan: WarpspecializedPlan, tiles: Mapping[str, int]) -> Iterator[Ca
         modes = (plan.m, plan.n, plan.k)
         left_out |= {f"{mode} {what}" for mode in modes for what in ("one less", "one more", "= 1")}
         left_out.add("offset residue")
-    if plan.blocks is not None:  # tiles in turn use every stage again
+    if plan.persistent:  # tiles in turn use every stage again
         left_out.add("blocks and stages")
     told = {f"{plan.k} 1 tiles", f"{plan.k} {longest(plan)} tiles and 1"}
     for request in derived(plan, tiles):
@@ -58,7 +59,7 @@ def more_requests(plan: WarpspecializedPlan, tiles: Mapping[str, int]) -> Iterat
         sizes = {plan.batch: 2, along: extent[along] + 1, across: 2 * extent[across] + 1, plan.k: 1}
         why = "several along each mode, and not as many along one as along another"
         yield CaseRequest("tiles of matrices", why, sizes, data="integers")
-    if plan.blocks is None:
+    if not plan.persistent:
         if plan.split > 1:
             why = "each block of a cluster has more tiles of the sum than stages, and not all as many"
             depth = (plan.split * (ROUNDS * (plan.stages or 1) + 1) + 1) * plan.tile[plan.k] - 1
@@ -116,13 +117,13 @@ def verified_form(plan: WarpspecializedPlan) -> object:
 def tiles(plan: WarpspecializedPlan, sizes: Mapping[str, int]) -> Tiles:
     """The tiles of clusters, each of which takes one after the other."""
     clusters = prod(-(-sizes[mode] // extent) for mode, extent in zip((plan.m, plan.n), plan.cluster_tile, strict=True))
-    return Tiles(clusters * plan.batches(sizes), plan.cluster_size, plan.blocks)
+    return Tiles(clusters * plan.batches(sizes), plan.cluster_size, most_blocks(plan))
 
 
 def blocks(plan: WarpspecializedPlan, sizes: Mapping[str, int]) -> int:
     """Thread blocks of a launch: whole clusters, of which there are no more than tiles."""
-    clusters = tiles(plan, sizes).count
-    return clusters * plan.cluster_size if plan.blocks is None else min(clusters * plan.cluster_size, plan.blocks)
+    count, most = tiles(plan, sizes).count * plan.cluster_size, most_blocks(plan)
+    return count if most is None else min(count, most)
 
 
 def value_seconds(plan: WarpspecializedPlan, sizes: Mapping[str, int]) -> float:

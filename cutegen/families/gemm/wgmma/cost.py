@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from cutegen.analysis.cost import LINE, Cost, Moved
-from cutegen.families.gemm.wgmma.blocks import GPCS
+from cutegen.families.gemm.wgmma.blocks import MULTIPROCESSORS, clusters_at_once
 from cutegen.families.gemm.wgmma.plan import WarpspecializedPlan
 
 
@@ -68,7 +68,9 @@ def cost_of(plan: WarpspecializedPlan) -> Cost:
         rows=extent[m],
         columns=extent[n],
         depth=depth * plan.split,
-        clusters=plan.blocks // plan.cluster_size if plan.blocks else sum(group // plan.cluster_size for group in GPCS),
+        clusters=plan.blocks // plan.cluster_size if plan.blocks else clusters_at_once(plan.cluster_size),
+        multiprocessors=MULTIPROCESSORS,
+        fixed=plan.blocks is not None,
         start=START,
         tile=round(end, 3),
         step=round((kind.product * tile + STEP) * lines * pace, 4),

@@ -53,7 +53,6 @@ INFERRED_FROM: Mapping[str, tuple[str, ...]] = {
     "copies.*.box": ("tiler", "cluster", "copies.*.multicast", "predication"),
     "copies.*.columns": ("tiler",),
     "copies.*.stages": ("tiler", "pipeline.stages"),
-    "scheduler.blocks": ("cluster", "scheduler.kind"),
 }
 W = TypeVar("W")
 LINE = 128  # bytes of a tile along k: of the widest swizzle

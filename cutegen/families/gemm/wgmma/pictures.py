@@ -8,6 +8,7 @@ from cutegen.analysis.accesses import accesses
 from cutegen.drawing.model import Figure, Subject
 from cutegen.drawing.shared import draw_bank_use
 from cutegen.families.common.walks import Walk, draw_walk
+from cutegen.families.gemm.wgmma.blocks import most_blocks
 from cutegen.families.gemm.wgmma.cluster_pictures import draw_cluster
 from cutegen.families.gemm.wgmma.memory_pictures import draw_shared_memory, draw_stage
 from cutegen.families.gemm.wgmma.plan import WarpspecializedPlan
@@ -42,7 +43,8 @@ def walk_of(plan: WarpspecializedPlan) -> Walk:
     """How clusters walk the output's tiles, in bands; a cluster of one block is that block."""
     shape = " x ".join(map(str, (*plan.cluster, *[plan.split] * (plan.split > 1))))
     takers = f"cluster of {shape} blocks" if plan.cluster_size > 1 else "block"
-    most = None if plan.blocks is None else plan.blocks // plan.cluster_size
+    blocks = most_blocks(plan)
+    most = None if blocks is None else blocks // plan.cluster_size
     extents = dict(zip((plan.m, plan.n), plan.cluster_tile, strict=True))
     tile = tuple(extents.get(mode, 1) for mode in plan.spec.output.shape)
     order = plan.tile_order if plan.batch is None else (*plan.tile_order, plan.spec.output.shape.index(plan.batch))

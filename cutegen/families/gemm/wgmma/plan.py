@@ -98,7 +98,8 @@ class WarpspecializedPlan(PointwisePlan):
     buffers: int  # of each warpgroup for that, or of all that store in turn
     source_buffers: int  # of each warpgroup for what its epilogue reads
     shares_buffers: bool  # whether these lie where a warpgroup had what other blocks of a cluster along k sent it
-    blocks: int | None  # that walk all tiles, at most; None: as many as there are tiles
+    persistent: bool  # whether blocks walk all tiles; else there are as many as tiles
+    blocks: int | None  # that walk these, at most; None: as many as run at once on the GPU of the call
     dependent: bool  # whether blocks start before the kernel before them in the stream has ended
     band: int  # tiles of a cluster across the raster that are walked together
     producer_registers: int  # of a thread
@@ -201,7 +202,7 @@ class WarpspecializedPlan(PointwisePlan):
         """Whether blocks of a cluster need each other for nothing but their sums, once: they meet when these are made,
         and a block that has got all has no more to do with the others.
         """
-        return self.split > 1 and self.peers == 1 and self.blocks is None
+        return self.split > 1 and self.peers == 1 and not self.persistent
 
     @property
     def sent_bytes(self) -> int:

@@ -67,8 +67,8 @@ def schedule_of(plan: WarpspecializedPlan) -> Schedule:
     """When a block does what, by what its warps do: everything as early as its barriers let it."""
     known, stages = k_tiles(plan), plan.stages or 1
     depth = MOST_K_TILES if known is None else min(known, MOST_K_TILES)
-    tiles = 1 if plan.blocks is None else 4 if plan.pingpong else 3
-    if plan.blocks is None:  # nothing follows: a whole turn of the stages is drawn
+    tiles = (4 if plan.pingpong else 3) if plan.persistent else 1
+    if not plan.persistent:  # nothing follows: a whole turn of the stages is drawn
         depth = min(known or stages + 2, stages + 2)
     run = run_of(plan, Counts(tiles, depth * plan.split))
     taken = {agent: _taken(agent, acts) for agent, acts in run.acts.items()}
@@ -248,7 +248,7 @@ def _notes(plan: WarpspecializedPlan) -> Iterator[str]:
     if plan.sources:
         what = " and ".join(x.tensor.name for x in plan.sources)
         yield f"What epilogues read of {what} comes while products are made: a warp loads it for each warpgroup."
-    if plan.blocks is not None:
+    if plan.persistent:
         yield "Loads of the next tile start as stages become free, whatever the consumers do."
     known, drawn = k_tiles(plan), len(schedule_of(plan).products(0))
     if known != drawn:

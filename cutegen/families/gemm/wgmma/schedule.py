@@ -139,7 +139,8 @@ class Scheduler:
 
     kind: Kind | None = key(
         Choice(get_args(Kind)),
-        "`grid`: as many blocks as there are tiles; `persistent`: `blocks` of them at most, which walk all tiles.",
+        "`grid`: as many blocks as there are tiles; `persistent`: as many as run at once, or `blocks` of them, which "
+        "walk all tiles.",
     )
     raster: str | None = key(Text(), "The mode, M or N, along which consecutive clusters take neighbouring tiles.")
     swizzle: int | None = key(
@@ -147,7 +148,11 @@ class Scheduler:
         "Tiles of a cluster along the other mode that are walked together, in a band: blocks that run at the same time "
         "share operands in L2. 1 is a plain raster.",
     )
-    blocks: int | None = key(Integer(), "Thread blocks of a persistent kernel, at most: whole clusters.")
+    blocks: int | None = key(
+        Integer(),
+        "Thread blocks of a persistent kernel, at most: whole clusters. Left out, a call has as many as run at once on "
+        "its GPU, by the number of its multiprocessors.",
+    )
     launch: Launch | None = key(
         Choice(get_args(Launch)),
         "`dependent`: blocks start while the kernel before in the stream ends, and wait for that only before they "

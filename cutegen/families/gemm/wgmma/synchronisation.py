@@ -62,7 +62,7 @@ def counts(plan: WarpspecializedPlan) -> Iterator[Counts]:
         yield Counts(1, 0)
         if split > 1:
             yield Counts(1, 1)
-    if plan.blocks is not None:  # else each cluster has one tile
+    if plan.persistent:  # else each cluster has one tile
         pieces = -(-rounds(max(plan.buffers, plan.source_buffers)) // max(1, plan.pieces))
         takers = 2 if plan.pingpong else 1
         yield Counts(2, split * (stages + 1))
@@ -76,7 +76,7 @@ def counts(plan: WarpspecializedPlan) -> Iterator[Counts]:
             yield Counts(3, 0)
     yield Counts(1, split * rounds(stages))
     if any(side.box is not None for side in plan.sides):
-        tiles = 1 if plan.blocks is None else 2
+        tiles = 2 if plan.persistent else 1
         yield Counts(tiles, split * (stages + 1), rows=1)
         yield Counts(tiles, split * (stages + 1), rows=0)
 

@@ -11,7 +11,8 @@ from typing import Any
 from cutegen.codegen.formatting import WIDTH, Item
 from cutegen.codegen.parts import Constant, KernelParts, Limit, Padding, case_parameter
 from cutegen.families.gemm.wgmma import allocation
-from cutegen.families.gemm.wgmma.block_text import grid, most_tiles, own_columns, places
+from cutegen.families.gemm.wgmma.block_text import grid, most_clusters, most_tiles, own_columns, places, walkers
+from cutegen.families.gemm.wgmma.blocks import MULTIPROCESSORS
 from cutegen.families.gemm.wgmma.epilogue_text import (
     epilogue_context,
     has_tile_mma,
@@ -62,6 +63,7 @@ def kernel_parts(plan: WarpspecializedPlan) -> KernelParts:
         padded={t.name: Padding(ALIGN, f"schedule.copies.{t.name}.misaligned") for t in plan.padded},
         row_copies=plan.row_copies,
         passed=dict.fromkeys(cases, case),
+        multiprocessors=MULTIPROCESSORS if plan.persistent and plan.blocks is None else None,
         nvgpu=("OperandMajorMode", "cpasync", *["warp"] * any(x.matrices for x in moved), "warpgroup"),
     )
 
@@ -143,7 +145,7 @@ def constants_of(plan: WarpspecializedPlan) -> tuple[Constant, ...]:
             else ()
         ),
         *([Constant("MOST_TILES", most_tiles(plan), "", tiler)] if _counted(plan) else []),
-        *([Constant("BLOCKS", str(plan.blocks), "at most", f"{walk}.blocks")] if plan.blocks is not None else []),
+        *walkers(plan),
         *([Constant("BAND", str(plan.band), "tiles", f"{walk}.swizzle")] if plan.band > 1 else []),
         Constant("STAGE_BYTES", str(plan.stage_bytes), "that the loads of one tile bring", tiler),
         *_boxes(plan),
@@ -198,8 +200,6 @@ def _context(plan: WarpspecializedPlan) -> dict[str, Any]:
     blocks = {mode: f"BLK_{mode.upper()}" for mode in (plan.m, plan.n, plan.k)}
     clustered = prod(plan.cluster) > 1
     passing, sources = [passing_text(plan, x) for x in plan.passing], [source_text(plan, x) for x in plan.sources]
-    cluster = " * ".join([*["CLUSTER_M", "CLUSTER_N"] * clustered, *["CLUSTER_K"] * (plan.split > 1)])
-    across = f"BLOCKS // ({cluster})" if " " in cluster else f"BLOCKS // {cluster}" if cluster else "BLOCKS"
     shape = f"{'CLUSTER_M, CLUSTER_N' if clustered else '1, 1'}, {'CLUSTER_K' if plan.split > 1 else '1'}"
     options = [*[f"cluster=[{shape}]"] * (plan.cluster_size > 1), *["use_pdl=True"] * plan.dependent]
     tiles, batched = " * ".join(tile_counts(plan)), plan.batch is not None
@@ -222,7 +222,7 @@ def _context(plan: WarpspecializedPlan) -> dict[str, Any]:
         ],
         "mmas": list(_mmas(plan, blocks)),
         "has_tile_mma": has_tile_mma(plan),
-        "numbered_along_x": clustered and plan.blocks is None,
+        "numbered_along_x": clustered and not plan.persistent,
         "thr_tile": "thr_tile" if has_tile_mma(plan) else "thr_mma",
         "acc_shape": f"({', '.join(_stacked(x, blocks) for x in plan.sides)})",
         "parts": _products(plan, blocks),
@@ -230,17 +230,17 @@ def _context(plan: WarpspecializedPlan) -> dict[str, Any]:
         "depth": DEPTH_BYTES // plan.a.tensor.dtype.bytes,
         "clustered": clustered,
         "place_names": places(plan),
-        "count_names": "clusters, _, _" if plan.blocks is None else "_, _, clusters",
+        "count_names": "_, _, clusters" if plan.persistent else "clusters, _, _",
         "own_n": own_columns(plan),
         "own_sums": f"({'PRODUCTS * ' * (plan.products > 1)}VALUES,)" if plan.split > 1 else "",
-        "takes_more": plan.split > 1 and plan.blocks is not None,
+        "takes_more": plan.split > 1 and plan.persistent,
         "copies": {
             one.variable: one.copies for one in (*allocation.outputs(plan.spec), *allocation.brought(plan.spec))
         },
         "cluster_tile": f"({', '.join(extents)})",
         "reached": _reached(plan, extents) if plan.beyond else "",
         "counts": ", ".join(tile_counts(plan)),
-        "clusters": f"cutlass.min({tiles}, {across})" if plan.blocks is not None else tiles,
+        "clusters": [tiles, *([most_clusters(plan)] if plan.persistent else [])],
         "coordinates_of_tile": "m_tile, n_tile, l_tile" if batched else "m_tile, n_tile",
         "every_tile": _every(batched),
         "lasting": f", and one matrix of {plan.batch} after the other" if batched else "",

@@ -62,7 +62,7 @@ def outcomes(module: Module, folder: Path, text: str | None = None) -> list[str]
     path = folder / "product.py"
     path.write_text(module.text if text is None else text, encoding="utf-8")
     loaded, executor = load_module(path), EmulatorExecutor(lines=False)
-    persistent = module.plan.blocks is not None  # type: ignore[attr-defined]
+    persistent = module.plan.persistent  # type: ignore[attr-defined]
     case = CASE if persistent else replace(CASE, blocks=None)
     report = verify_case(module.plan, case, loaded, executor)
     return [report.message] if report.message else []

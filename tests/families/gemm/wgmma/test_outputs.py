@@ -84,7 +84,7 @@ def outcome(module: Module, folder: Path, text: str | None = None) -> str:
     path = folder / "several.py"
     path.write_text(module.text if text is None else text, encoding="utf-8")
     assert isinstance(module.plan, WarpspecializedPlan)
-    case = SIZES if module.plan.blocks is not None else replace(SIZES, blocks=None)
+    case = SIZES if module.plan.persistent else replace(SIZES, blocks=None)
     return verify_case(module.plan, case, load_module(path), EmulatorExecutor(lines=False)).message
 
 

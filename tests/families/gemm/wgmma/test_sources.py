@@ -53,7 +53,7 @@ def outcome(module: Module, folder: Path, text: str | None = None, case: Case = 
     path = folder / "residual.py"
     path.write_text(module.text if text is None else text, encoding="utf-8")
     assert isinstance(module.plan, WarpspecializedPlan)
-    case = case if module.plan.blocks is not None else replace(case, blocks=None)
+    case = case if module.plan.persistent else replace(case, blocks=None)
     return verify_case(module.plan, case, load_module(path), EmulatorExecutor(lines=False)).message
 
 
