@@ -507,7 +507,7 @@ MUTANTS = [
     ("summed", "rows that there are not", {"        if has_row:\n": "        if True:\n"}),
     ("summed", "two rows' results in one place", {"turn % 2 * WARPS": "0 * turn"}),
     ("summed", "every block's sums are the first's", {"workspace_d[bidx, column]": "workspace_d[0 * bidx, column]"}),
-    ("summed", "a row more than blocks have", {"grid * 1,": "grid + 1,"}),
+    ("summed", "a row more than blocks have", {"me, grid,": "me, grid + 1,"}),
     ("summed_together", "every block has the first part", {"rank * row_threads * VALUES": "0 * rank * VALUES"}),
     ("summed_together", "no block waits until all have read", {
         "    cute.arch.mbarrier_wait(read, (turn + 1) % 2)  # of the row before, by all warps of the cluster\n": "",

@@ -135,7 +135,7 @@ MISTAKES = {
     "accumulators of the other product": ("(BLK_N // 2, 1, 1), (1, 0, 0)", "(BLK_N // 2, 1, 1), (0, 0, 0)"),
     "a tile goes where the other's does": ("(BLK_N, BLK_K, STAGES), (1, 0, 0)", "(BLK_N, BLK_K, STAGES), (0, 0, 0)"),
     "a tile of the other matrix": ("tma_U,\n                        tUgU", "tma_G,\n                        tUgU"),
-    "one product's columns": ("(64, PRODUCTS * BLK_N, 16)", "(64, BLK_N, 16)"),
+    "one product's columns": ("_product(PRODUCTS * BLK_N)", "_product(BLK_N)"),
 }
 
 

@@ -262,8 +262,8 @@ def test_right_of_8_bits(a: str, b: str, schedule: str, c: str, tmp_path: Path) 
 
 F8_MISTAKES = {
     "the types of A and B are exchanged": (
-        "        cutlass.Float8E5M2,\n        cutlass.Float8E4M3FN,\n        cutlass.Float32,\n        (64, BLK_N, 32)",
-        "        cutlass.Float8E4M3FN,\n        cutlass.Float8E5M2,\n        cutlass.Float32,\n        (64, BLK_N, 32)",
+        "        cutlass.Float8E5M2,\n        cutlass.Float8E4M3FN,\n        cutlass.Float32,\n        (64, columns",
+        "        cutlass.Float8E4M3FN,\n        cutlass.Float8E5M2,\n        cutlass.Float32,\n        (64, columns",
     ),
     "all steps multiply the first": ("tCrA[None, None, k_block, stage]", "tCrA[None, None, 0, stage]"),
     "half of the bytes are expected": ("STAGE_BYTES = 12288", "STAGE_BYTES = 6144"),
