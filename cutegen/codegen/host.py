@@ -79,12 +79,9 @@ def host_context(plan: Plan, parts: KernelParts, *, compiles: bool = True) -> di
             [*["workspaces"] * bool(spaces), *["the number of a kernel"] * (parts.chooser is not None)]
         ),
         "called": _called(parts, f"{spec.output.argument}.get_device()", [*arguments, *["0"] * len(copied)], 8),
-        "called_again": _called(
-            parts,
-            "fitted[0].get_device()",
-            ["*fitted", "*arguments[len(TENSORS) :]", *["*_addresses(spare)"] * bool(copied)],
-            4,
-        ),
+        "called_again": _called(parts, "fitted[0].get_device()", ["*fitted", "*arguments[len(TENSORS) :]"], 4)
+        if not copied
+        else _called(parts, "arguments[0].get_device()", ["*arguments", "*_addresses(spare)"], 8),
         "chooser": parts.chooser,
         "chooser_template": f"{family_of(spec).name}/{parts.chooser.template}" if parts.chooser else "",
         "workspaces": parts.workspaces,

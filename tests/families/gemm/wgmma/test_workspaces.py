@@ -39,7 +39,7 @@ MISTAKES = {
     "rows are further apart than in memory": ("= cute.assume(step +", "= cute.assume(step + 8 +"),
     "memory is gone before the launch": (
         "*_addresses(spare))",
-        "*_addresses([_spare(*one) for one in zip(TENSORS, fitted) if one[0] in PADDED]))",
+        "*_addresses([_spare(*one) for one in zip(TENSORS, arguments) if one[0] in PADDED]))",
     ),
     "an address counts for nothing": ("(x.data_ptr(), *(n * x.itemsize", "(0, *(n * x.itemsize"),
     "rows count for nothing": ("(*pitches, row)", "(row,)"),
