@@ -17,7 +17,7 @@ from cutegen.verification.cases import Case
 from cutegen.verification.scalars import scalar_values
 from cutegen.verification.tensors import Guarded, digest, make_tensors
 
-MOST = 300 << 20  # bytes that are made ahead
+MOST = 700 << 20  # bytes that are made ahead
 _EXPECTED = 16  # bytes of a value and its bound
 
 
