@@ -54,6 +54,7 @@ class Rowwise(Op):
                 "WARPS",
                 "WORD",
                 "FEWER_VALUES",
+                "NARROW_VALUES",
                 "OWN_VALUES",
                 "clear_values",
                 "load_columns",

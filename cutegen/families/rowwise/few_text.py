@@ -6,7 +6,7 @@ from cutegen.codegen.formatting import python_tuple
 from cutegen.codegen.parts import Constant
 from cutegen.families.common.pointwise_text import width_name
 from cutegen.families.rowwise.plan import RowwisePlan
-from cutegen.families.rowwise.rows import RESIDENT, THREADS, sms_for
+from cutegen.families.rowwise.rows import MANY_RESIDENT, RESIDENT, least_threads, sms_for
 
 ROW, SHORTER, BLOCKS = "schedule.threads_per_row", "schedule.shorter", "schedule.scheduler"
 
@@ -15,7 +15,7 @@ def constants(plan: RowwisePlan) -> tuple[Constant, ...]:
     """The constants of the module, but for how many tiles there may be."""
     found = [Constant("MOST_THREADS", str(plan.threads_per_row), "that share a row", ROW)]
     if plan.beside:
-        found.append(Constant("THREADS", str(THREADS), "of a thread block with several rows", SHORTER))
+        found.append(Constant("THREADS", str(least_threads(plan.flat)), "of a thread block with several rows", SHORTER))
     if plan.warps_per_row > 1:
         found.append(Constant("WARPS", str(plan.warps), "of a thread block, at most", ROW))
     if plan.cluster > 1:
@@ -28,8 +28,14 @@ def constants(plan: RowwisePlan) -> tuple[Constant, ...]:
         found.append(
             Constant("FEWER_VALUES", str(plan.fewer_values), "of a thread, where that holds the row", "schedule.tiler")
         )
+    if plan.narrow_values != plan.values:
+        why = "of a thread, where accesses are narrow"
+        found.append(Constant("NARROW_VALUES", str(plan.narrow_values), why, "schedule.copy"))
     if plan.word:
         found.append(Constant("WORD", str(plan.word), "elements of one access of 32 bits", "schedule.copy"))
+    if plan.is_crowded:
+        why = "threads that a multiprocessor has registers for"
+        found.append(Constant("RESIDENT", str(MANY_RESIDENT), why, SHORTER))
     if plan.persistent:
         which = f" that clusters of {plan.cluster} fill" if plan.cluster > 1 else ""
         found += [
@@ -58,8 +64,8 @@ def first_value(plan: RowwisePlan) -> str:
     if not plan.walked:
         return _share_start(plan) + _own_value(plan)
     if plan.warps_per_row == 1:
-        return f"piece * row_threads * VALUES + tidx * {width}"
-    return f"(piece * row_threads + tidx // 32 * 32) * VALUES + tidx % 32 * {width}"
+        return f"piece * row_threads * {plan.values_text} + tidx * {width}"
+    return f"(piece * row_threads + tidx // 32 * 32) * {plan.values_text} + tidx % 32 * {width}"
 
 
 def assumed(plan: RowwisePlan, start: str) -> str:

@@ -102,6 +102,15 @@ def with_threads(spec: Spec, threads: int, values: int = 0) -> Spec:
     return replace(spec, schedule=own)
 
 
+def with_values(spec: Spec, values: int) -> Spec:
+    """The spec of a launch whose threads have so many values of a row at a time each."""
+    schedule, row = spec.schedule, row_of(spec)
+    return replace(
+        spec,
+        schedule=replace(schedule, tiler={**(schedule.tiler or {}), row: values * (schedule.threads_per_row or 1)}),
+    )
+
+
 def walk_order(spec: Spec) -> tuple[str, ...]:
     """The modes of rows in the order in which consecutive blocks walk them, fastest first."""
     others = [mode for mode in reversed(spec.lead.shape) if mode != row_of(spec)]

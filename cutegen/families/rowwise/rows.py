@@ -24,9 +24,11 @@ from cutegen.planning.promises import fitting_elements, whole_accesses
 from cutegen.planning.sound import MAX_THREADS, MAX_VALUES
 
 THREADS = 128  # of a block, if a row needs no more
+FEW_THREADS = 64  # the same where launches choose and blocks do not stay: they end, and others begin, sooner
 SMS = 132  # multiprocessors of an H200, by which the blocks of a persistent kernel are counted
 FILLED = {4: 120, 8: 120, 16: 112}  # of these by blocks of a cluster: parts of some groups of them stay empty
 RESIDENT = 512  # threads on each of them, of kernels that sum over the rows
+MANY_RESIDENT = 1024  # of those whose compiler would take more registers than it needs
 WALKED = ("smem", "reload")  # where rows wait that are walked in pieces
 BULK = 16  # bytes of which bulk copies move a multiple, between addresses that are multiples of it
 MAX_CLUSTER = max(target.cluster for target in TARGETS.values())  # thread blocks
@@ -186,7 +188,15 @@ def fewest_threads(spec: Spec, size: int) -> int:
 
 def rows_with(spec: Spec, threads: int) -> int:
     """Rows of a block whose rows have so many threads each."""
-    return max(1, THREADS // threads) if beside(spec) is not None else 1
+    return max(1, least_threads(spec) // threads) if beside(spec) is not None else 1
+
+
+def least_threads(spec: Spec) -> int:
+    """Threads of a block with several rows: of those that do not stay fewer, unless the tiler has rows for more."""
+    schedule, rows = spec.schedule, (spec.schedule.tiler or {}).get(beside(spec) or "", 1)
+    several = rows > 1 and rows * (schedule.threads_per_row or 0) == THREADS
+    stays = schedule.scheduler.blocks is not None or bool(program(spec).columns)
+    return FEW_THREADS if schedule.fewer_threads and not stays and not several else THREADS
 
 
 def may_share(spec: Spec) -> bool:

@@ -67,8 +67,7 @@ def _narrowing(plan: RowwisePlan) -> Narrowing:
     """The kernel's launches."""
     if plan.fewer_threads:
         block = f"row_threads, {'block_rows' if plan.beside else '1'}, 1"
-        most = "max(MOST_THREADS, THREADS)" if plan.beside else "MOST_THREADS"
-        most = "RESIDENT" if plan.persistent else most  # as many have registers for all
+        most = "threads" if plan.is_crowded else _most_threads(plan)
         options, cluster = (f"max_number_threads=[{most}, 1, 1]",), plan.cluster_text
         common = plan.flat, plan.operands, plan.vector, plan.row, THREADS
         empty = any(loads_each(plan, o) for o in plan.operands)
@@ -77,10 +76,23 @@ def _narrowing(plan: RowwisePlan) -> Narrowing:
     return Narrowing(plan.flat, plan.operands, plan.vector, plan.row, THREADS, layout, plan.cluster_text)
 
 
+def _most_threads(plan: RowwisePlan) -> str:
+    """The text of how many threads a block has at most; of blocks that stay, how many have registers for all."""
+    if plan.persistent:
+        return "RESIDENT"
+    return "max(MOST_THREADS, THREADS)" if plan.beside else "MOST_THREADS"
+
+
+def _piece(plan: RowwisePlan, axis: int) -> str:
+    """The text of how many elements a block has of a row that it walks."""
+    return f"row_threads * {(plan.longer or plan).values_text}" if plan.fewer_threads else f"TILER[{axis}]"
+
+
 def _held(plan: RowwisePlan) -> str:
     """The text of how many elements of a row a block holds, or the blocks that share it."""
     if plan.fewer_threads:
-        return "CLUSTER * " * (plan.cluster > 1) + "MOST_THREADS * VALUES"
+        values = "VALUES" if plan.narrow_values == plan.values else "values"
+        return "CLUSTER * " * (plan.cluster > 1) + f"MOST_THREADS * {values}"
     return "CLUSTER * " * (plan.cluster > 1) + f"TILER[{_axis(plan)}]"
 
 
@@ -148,7 +160,9 @@ def _context(plan: RowwisePlan) -> dict[str, Any]:
         "columns_counted": " and ".join(counted_columns(plan, "columns")),
         "flattened": flattened(plan),
         "part_sizes": part_sizes(plan, texts.parts),
-        "pieces": f"cute.ceil_div({texts.size}, {'row_threads * VALUES' if plan.fewer_threads else f'TILER[{axis}]'})",
+        "pieces": f"cute.ceil_div({texts.size}, {_piece(plan, axis)})",
+        "values_by_access": plan.narrow_values != plan.values,
+        "most_threads": _most_threads(plan),
         "copy_path": COPY,
         "mask_path": "schedule.predication",
         "operands": list(texts.operands.values()),
@@ -219,9 +233,10 @@ def _kernel(plan: RowwisePlan, texts: WalksText, name: str) -> dict[str, Any]:
     return {
         "name": name,
         "plan": plan,
+        "chooses": _chooses(plan),
         "more_parameters": [
             *(["in_warp: cutlass.Constexpr[bool]"] if _chooses(plan) else []),
-            *([f"{plan.values_text}: cutlass.Constexpr[int]"] if plan.fewer_values else []),
+            *([f"{plan.values_text}: cutlass.Constexpr[int]"] if plan.values_differ else []),
         ],
         "before": texts.before,
         "walks": texts.walks,
@@ -236,9 +251,9 @@ def _chooses(plan: RowwisePlan) -> bool:
     return plan.fewer_threads and not plan.walked and plan.warps_per_row > 1 and plan.cluster == 1
 
 
-def _launches(plan: RowwisePlan) -> list[tuple[str, str, list[str], bool]]:
-    """The launches of which a call has one: when, of which kernel, what that gets besides, and whether it also has one
-    for fewer values of a thread.
+def _launches(plan: RowwisePlan) -> list[tuple[str, str, list[str], bool, str]]:
+    """The launches of which a call has one: when, of which kernel, what that gets besides, whether it also has one for
+    fewer values of a thread, and the parameter that says how many a thread has, empty where all launches have as many.
     """
     kernel, found = f"{plan.flat.kernel}_kernel", []
     if _chooses(plan):
@@ -250,8 +265,9 @@ def _launches(plan: RowwisePlan) -> list[tuple[str, str, list[str], bool]]:
     if plan.longer is not None:
         found.append(("", _longer(plan), []))
     words = [f"{'elif' if number else 'if'} {when}" for number, (when, *_) in enumerate(found[:-1])]
+    own = {kernel: plan} | ({} if plan.longer is None else {_longer(plan): plan.longer})
     return [
-        (word, name, more, bool(plan.fewer_values) and name == kernel)
+        (word, name, more, bool(plan.fewer_values) and name == kernel, own[name].values_text * own[name].values_differ)
         for word, (_, name, more) in zip([*words, "else"], found, strict=False)
     ]
 

@@ -9,7 +9,7 @@ from cutegen.families.common.narrowing import NARROW, WORDS, of_spec, promising,
 from cutegen.families.rowwise.flat import as_written
 from cutegen.families.rowwise.plan import RowwisePlan
 from cutegen.families.rowwise.planning import plan as planned
-from cutegen.families.rowwise.planning import with_threads
+from cutegen.families.rowwise.planning import with_threads, with_values
 from cutegen.families.rowwise.rows import fewest_threads, widest_tensor
 
 SHORT = (8, 64)  # threads of a row that stand for all the counts that a launch may choose
@@ -27,9 +27,18 @@ def variants(plan: RowwisePlan) -> tuple[RowwisePlan, ...]:
     if not plan.flat.schedule.narrows:
         return (*lengths, *short)
     # Of whole warps the plan itself is enough: a launch with fewer of them runs the same kernel
-    words = [_words(one) for one in lengths if one.way in (plan.way, LONG) or one.threads_per_row < WARP]
-    words = words if plan.word else []
-    return (*map(_wide, (*lengths, *short)), *words, *map(_narrow, lengths))
+    some = [one for one in lengths if one.way in (plan.way, LONG) or one.threads_per_row < WARP]
+    narrow = [_of_fewer(one, plan) for one in lengths]
+    words = [_words(_of_fewer(one, plan)) for one in some] if plan.word else []
+    return (*map(_wide, (*lengths, *short)), *words, *map(_narrow, narrow))
+
+
+def _of_fewer(one: RowwisePlan, plan: RowwisePlan) -> RowwisePlan:
+    """One of the plans of other lengths, with as many values for a thread as narrow accesses of the `plan` have."""
+    if plan.narrow_values == plan.values:
+        return one
+    found = planned(with_values(one.flat, plan.narrow_values))
+    return replace(found, way=one.way, kept=one.kept, slots=one.slots, smem_bytes=one.smem_bytes)
 
 
 def _of_fewer_values(plan: RowwisePlan) -> tuple[RowwisePlan, ...]:

@@ -168,7 +168,7 @@ CASES = [
     (LONG, {"cluster: {N: 4}": "keep: smem, cluster: {N: «1}", "8192": "65536"}, "CG294", "sm_90a has 232448",
      "cluster: {N: 1}", "cluster: {N: 2}"),
     (UNIT, {"threads_per_row": "shorter: fewer_threads\n  threads_per_row", "M: 4": "M: «8"}, "CG292",
-     "4 rows of 32 threads each, and the tiler 8", "M: 8", "M: 4"),
+     "2 rows of 32 threads each, and the tiler 8", "M: 8", "M: 2"),
     (UNIT, {"threads_per_row": "shorter: fewer_threads\n  predication: {M: «none}\n  threads_per_row"}, "CG292",
      "any part of a block", "M: none", "M: mask"),
     (UNIT, {"threads_per_row": "shorter: fewer_threads\n  scheduler: {kind: «persistent}\n  threads_per_row"},

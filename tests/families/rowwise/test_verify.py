@@ -492,7 +492,7 @@ MUTANTS = [
     ("few", "rows of one block share a partial result", {"row * warps + thread // 32": "thread // 32"}),
     ("few", "lanes of other rows are added", {"both1 if 1 << step < threads else x1": "both1"}),
     ("few", "a block's other rows are the first", {"tile_M * block_rows + tidy": "tile_M * block_rows"}),
-    ("few", "warps have parts that overlap", {"tidx // 32 * 32 * VALUES": "tidx // 32 * 16 * VALUES"}),
+    ("few", "warps have parts that overlap", {"tidx // 32 * 32 * OWN_VALUES": "tidx // 32 * 16 * OWN_VALUES"}),
     ("few", "a row's lanes are as far apart as a warp's", {"row_threads * width, divby": "32 * width, divby"}),
     ("few", "pieces of half the row", {"(piece * row_threads +": "(piece * row_threads * 2 +"}),
     ("few", "rows beyond the last", {
