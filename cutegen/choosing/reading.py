@@ -14,6 +14,8 @@ from cutegen.language.model import Schedule, Tensor
 from cutegen.language.tuning import read_schedule, tune
 from cutegen.registry import family_of_choices
 
+_NAMES = {"CG111", "CG113"}  # of kernels, and of tensors and scalars
+
 
 def read_choices(
     ctx: Context, op: str, tensors: Mapping[str, Tensor], compute: Compute | None, *, tuned: bool = False
@@ -21,7 +23,8 @@ def read_choices(
     """The schedule as written, and if it is `tuned` the values that `tune` tries: of the family of its mma atom, else
     of each that has its words and is meant for what is computed.
 
-    Where there is none, what the last of them has against it is said.
+    Where there is none, what the last of them has against it is said. So is what a faster one than those has against
+    names alone: what a tensor is called does not choose what multiplies.
     """
     written = ctx.data.get("schedule", {})
     read: list[_Read] = []
@@ -30,15 +33,20 @@ def read_choices(
         schedule = read_schedule(own, family, tensors, compute)
         values = tune(own, family, tensors, compute) if tuned else {}
         why = family.unmeant(schedule, tensors, compute) if compute is not None else None
-        read.append(_Read(schedule, values, own.found, why and f"not {family.atoms[0]}: {why}"))
+        runs = not family.only_targets or not {*family.only_targets}.isdisjoint(_targets(ctx, family.only_targets))
+        unmeant = why and f"not {family.atoms[0]}: {why}"
+        read.append(_Read(schedule, values, own.found, unmeant, runs))
     right = [one for one in read if not one.found]
-    if not right:
-        ctx.found += read[-1].found
-        return read[-1].schedule, read[-1].values
+    options = [one for one in right if one.unmeant is None] or right
+    faster = read[: read.index(options[0])] if options else []
+    misnamed = next((one for one in faster if one.is_misnamed), None)
+    if not right or misnamed:
+        refused = misnamed or read[-1]
+        ctx.found += refused.found
+        return refused.schedule, refused.values
     if is_named(op, written):
         return right[0].schedule, right[0].values
     family_of_choices()
-    options = [one for one in right if one.unmeant is None] or right
     unmeant = [one.unmeant for one in right if one.unmeant and one not in options]
     return Choices(tuple(one.schedule for one in options), tuple(unmeant)), options[0].values
 
@@ -50,3 +58,15 @@ class _Read(NamedTuple):
     values: dict[str, tuple[Any, ...]]
     found: list[Diagnostic]
     unmeant: str | None
+    runs: bool  # on one of the targets
+
+    @property
+    def is_misnamed(self) -> bool:
+        """Whether it would do, but for names that its kernel has."""
+        return self.runs and self.unmeant is None and bool(self.found) and {d.code for d in self.found} <= _NAMES
+
+
+def _targets(ctx: Context, default: tuple[str, ...]) -> tuple[str, ...]:
+    """The targets of the spec, as written; `default` where none are."""
+    written = ctx.data.get("targets")
+    return tuple(map(str, written)) if isinstance(written, list) else default

@@ -192,3 +192,37 @@ def test_targets_are_inferred_once_for_all_atoms(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("cutegen.choosing.resolving.infer_targets", counted)
     found, _ = resolved(text("bf16"))
     assert found.targets == ("sm_80", "sm_90a") and len(asked) == 1
+
+
+NAMED = """\
+cutegen: 1
+kernel: named
+op: gemm
+tensors:
+  A: {shape: [M, K], dtype: bf16}
+  B: {shape: [N, K], dtype: bf16}
+  C: {shape: [M, N], dtype: bf16, role: out}
+scalars: {first: f32}
+compute: C = first * (A @ B.T)
+targets: [sm_90a]
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "refused"),
+    [
+        ("cutegen", "cutegen", True),  # wgmma's kernel has a variable `first`, that of mma_sync has none
+        ("[sm_90a]", "[sm_80, sm_90a]", True),
+        ("[sm_90a]", "[sm_80]", False),
+        ("bf16", "f32", False),  # not by wgmma
+        ("targets", "schedule: {mma: {atom: mma_sync}}\ntargets", False),
+        ("targets", "schedule: {mma: {atom: wgmma}}\ntargets", True),
+    ],
+)
+def test_a_name_does_not_choose_the_atom(old: str, new: str, refused: bool) -> None:
+    if not refused:
+        read_specs(NAMED.replace(old, new))
+        return
+    with pytest.raises(SpecError, match="`first` is the kernel's own") as raised:
+        read_specs(NAMED.replace(old, new))
+    assert [d.code for d in raised.value.diagnostics] == ["CG113"]
