@@ -47,8 +47,8 @@ def read_choices(
     if is_named(op, written):
         return right[0].schedule, right[0].values
     family_of_choices()
-    unmeant = [one.unmeant for one in right if one.unmeant and one not in options]
-    return Choices(tuple(one.schedule for one in options), tuple(unmeant)), options[0].values
+    others = [one.unmeant for one in right if one.unmeant and one not in options]
+    return Choices(tuple(one.schedule for one in options), tuple(others)), options[0].values
 
 
 class _Read(NamedTuple):

@@ -9,7 +9,6 @@ from cutegen.atoms.targets import WARP
 from cutegen.codegen.formatting import call, one_or_tuple, python_tuple
 from cutegen.codegen.parts import Constant, KernelParts, Limit
 from cutegen.expressions.tree import coords
-from cutegen.families.common.narrowing_text import Narrowing
 from cutegen.families.common.pointwise_text import narrow_widths, width_name
 from cutegen.families.rowwise import few_text as few
 from cutegen.families.rowwise.across_text import results_of_cluster
@@ -17,11 +16,19 @@ from cutegen.families.rowwise.ahead_text import ahead
 from cutegen.families.rowwise.column_text import PATH, columns_of, counted_columns, is_double, workspaces
 from cutegen.families.rowwise.flat_text import flattened, part_sizes, row_limits, row_size
 from cutegen.families.rowwise.kept_text import kept
-from cutegen.families.rowwise.operand_text import loads_each, splits
+from cutegen.families.rowwise.launch_text import (
+    chooses,
+    launches,
+    longer_name,
+    most_held,
+    most_threads,
+    narrowing_of,
+    piece_size,
+)
+from cutegen.families.rowwise.operand_text import splits
 from cutegen.families.rowwise.plan import RowwisePlan
 from cutegen.families.rowwise.rows import fewest_threads
 from cutegen.families.rowwise.trees import tree_of
-from cutegen.families.rowwise.variants import variants
 from cutegen.families.rowwise.walk_text import WalksText
 from cutegen.families.rowwise.walks import Element, Store
 from cutegen.layouts import show
@@ -30,13 +37,12 @@ DIVISOR = "cute.FastDivmodDivisorV2"
 COPY = "schedule.copy"
 CLUSTER = "schedule.cluster"
 SIZE = "CLUSTER_SIZE: cutlass.Constexpr[int]"
-THREADS = "schedule.threads_per_row"
 SHORTER = "schedule.shorter"
 
 
 def kernel_parts(plan: RowwisePlan) -> KernelParts:
     """The parts of a module of one row kernel."""
-    divisors, narrowing = _divisors(plan), _narrowing(plan)
+    divisors, narrowing = _divisors(plan), narrowing_of(plan)
     launched = {d: f"{DIVISOR}(tiles[{i}])" for d, i in zip(divisors, plan.tile_order, strict=False)}
     sizes = WalksText(plan).parts.dynamic.values()
     launched |= {column.workspace: f"space_{column.name}" for column in columns_of(plan)}
@@ -56,44 +62,11 @@ def kernel_parts(plan: RowwisePlan) -> KernelParts:
         narrow=launched | narrowing.narrow,
         words=launched | narrowing.words,
         workspaces=workspaces(plan),
-        largest={} if plan.walked or plan.longer or plan.row not in plan.spec.modes else {plan.row: _held(plan)},
+        largest={} if plan.walked or plan.longer or plan.row not in plan.spec.modes else {plan.row: most_held(plan)},
         limits=_limits(plan),
         documentation=narrowing.documentation(COPY),
         passed={SIZE: "CLUSTER"} if plan.any_cluster else {},
     )
-
-
-def _narrowing(plan: RowwisePlan) -> Narrowing:
-    """The kernel's launches."""
-    if plan.fewer_threads:
-        block = f"row_threads, {'block_rows' if plan.beside else '1'}, 1"
-        most = "threads" if plan.is_crowded else _most_threads(plan)
-        options, cluster = (f"max_number_threads=[{most}, 1, 1]",), plan.cluster_text
-        common = plan.flat, plan.operands, plan.vector, plan.row, THREADS
-        empty = any(loads_each(plan, o) for o in plan.operands)
-        return Narrowing(*common, None, cluster, block, options, empty, plan.word)
-    layout = variants(plan)[-1].tv_layout
-    return Narrowing(plan.flat, plan.operands, plan.vector, plan.row, THREADS, layout, plan.cluster_text)
-
-
-def _most_threads(plan: RowwisePlan) -> str:
-    """The text of how many threads a block has at most; of blocks that stay, how many have registers for all."""
-    if plan.persistent:
-        return "RESIDENT"
-    return "max(MOST_THREADS, THREADS)" if plan.beside else "MOST_THREADS"
-
-
-def _piece(plan: RowwisePlan, axis: int) -> str:
-    """The text of how many elements a block has of a row that it walks."""
-    return f"row_threads * {(plan.longer or plan).values_text}" if plan.fewer_threads else f"TILER[{axis}]"
-
-
-def _held(plan: RowwisePlan) -> str:
-    """The text of how many elements of a row a block holds, or the blocks that share it."""
-    if plan.fewer_threads:
-        values = "VALUES" if plan.narrow_values == plan.values else "values"
-        return "CLUSTER * " * (plan.cluster > 1) + f"MOST_THREADS * {values}"
-    return "CLUSTER * " * (plan.cluster > 1) + f"TILER[{_axis(plan)}]"
 
 
 def _walking(plan: RowwisePlan) -> list[str]:
@@ -127,14 +100,14 @@ def _constants(plan: RowwisePlan) -> tuple[Constant, ...]:
 def _limits(plan: RowwisePlan) -> tuple[Limit, ...]:
     """The number of tiles is one that 32 bits can count, and so is that of a row's places."""
     if plan.most_tiles is None:
-        return row_limits(plan, _held(plan))
+        return row_limits(plan, most_held(plan))
     counts = []
     for i, (mode, extent) in enumerate(zip(plan.flat.lead.shape, plan.tiler, strict=True)):
         if mode != plan.row:
             several = extent > 1 and not plan.fewer_threads  # else no more than rows
             counts.append(f'-(-sizes["{mode}"] // TILER[{i}])' if several else f'sizes["{mode}"]')
     tiles = Limit("schedule.tiler", tuple(counts), 'f"at most {MOST_TILES} tiles"', "tiles <= MOST_TILES")
-    return (tiles, *row_limits(plan, _held(plan)))
+    return (tiles, *row_limits(plan, most_held(plan)))
 
 
 def _divisors(plan: RowwisePlan) -> list[str]:
@@ -160,20 +133,20 @@ def _context(plan: RowwisePlan) -> dict[str, Any]:
         "columns_counted": " and ".join(counted_columns(plan, "columns")),
         "flattened": flattened(plan),
         "part_sizes": part_sizes(plan, texts.parts),
-        "pieces": f"cute.ceil_div({texts.size}, {_piece(plan, axis)})",
+        "pieces": f"cute.ceil_div({texts.size}, {piece_size(plan, axis)})",
         "values_by_access": plan.narrow_values != plan.values,
-        "most_threads": _most_threads(plan),
+        "most_threads": most_threads(plan),
         "copy_path": COPY,
         "mask_path": "schedule.predication",
         "operands": list(texts.operands.values()),
         "stored": [texts.operands[t.name] for t in plan.flat.assigned if t.name in texts.operands],
         "kernels": [
             _kernel(plan, texts, f"{plan.flat.kernel}_kernel"),
-            *([_kernel(longer.plan, longer, _longer(plan))] if longer else []),
+            *([_kernel(longer.plan, longer, longer_name(plan))] if longer else []),
         ],
         "place": [_tile_name(plan), "own_values" if plan.fewer_threads else "tv_layout"],
-        "launches": _launches(plan),
-        "most_held": _held(plan),
+        "launches": launches(plan),
+        "most_held": most_held(plan),
         "walks": texts.walks,
         "partials": texts.partials,
         "splits": bool(split := [texts.operands[o.tensor.name] for o in plan.operands if o.read and splits(plan, o)]),
@@ -233,9 +206,9 @@ def _kernel(plan: RowwisePlan, texts: WalksText, name: str) -> dict[str, Any]:
     return {
         "name": name,
         "plan": plan,
-        "chooses": _chooses(plan),
+        "chooses": chooses(plan),
         "more_parameters": [
-            *(["in_warp: cutlass.Constexpr[bool]"] if _chooses(plan) else []),
+            *(["in_warp: cutlass.Constexpr[bool]"] if chooses(plan) else []),
             *([f"{plan.values_text}: cutlass.Constexpr[int]"] if plan.values_differ else []),
         ],
         "before": texts.before,
@@ -244,37 +217,6 @@ def _kernel(plan: RowwisePlan, texts: WalksText, name: str) -> dict[str, Any]:
         "loaded": [operand for name, operand in texts.operands.items() if name in reads],
         **_place(plan, texts),
     }
-
-
-def _chooses(plan: RowwisePlan) -> bool:
-    """Whether a row's threads are lanes of one warp in some launches, and whole warps in others."""
-    return plan.fewer_threads and not plan.walked and plan.warps_per_row > 1 and plan.cluster == 1
-
-
-def _launches(plan: RowwisePlan) -> list[tuple[str, str, list[str], bool, str]]:
-    """The launches of which a call has one: when, of which kernel, what that gets besides, whether it also has one for
-    fewer values of a thread, and the parameter that says how many a thread has, empty where all launches have as many.
-    """
-    kernel, found = f"{plan.flat.kernel}_kernel", []
-    if _chooses(plan):
-        found = [("row_threads <= 32", kernel, ["in_warp=True"]), ("is_held", kernel, ["in_warp=False"])]
-    elif plan.longer is not None:
-        found = [("is_held", kernel, [])]
-    if plan.longer is None and found:
-        found[-1] = ("", *found[-1][1:])
-    if plan.longer is not None:
-        found.append(("", _longer(plan), []))
-    words = [f"{'elif' if number else 'if'} {when}" for number, (when, *_) in enumerate(found[:-1])]
-    own = {kernel: plan} | ({} if plan.longer is None else {_longer(plan): plan.longer})
-    return [
-        (word, name, more, bool(plan.fewer_values) and name == kernel, own[name].values_text * own[name].values_differ)
-        for word, (_, name, more) in zip([*words, "else"], found, strict=False)
-    ]
-
-
-def _longer(plan: RowwisePlan) -> str:
-    """The name of the kernel for rows that no block holds."""
-    return f"{plan.flat.kernel}_longer_kernel"
 
 
 def _tile_name(plan: RowwisePlan) -> str:
