@@ -397,6 +397,8 @@ MUTANTS = [
         sizes,
         "elsewhere",
     ),
+    ("wgmma", "a mode too few ends a retry", "except Exception:", "except ValueError:", wrong_tensors, "one mode too"),
+    ("wgmma", "what compiled code raises ends one", "except Exception:", "except LookupError:", memory, "overlaps a"),
 ]
 
 
@@ -444,7 +446,7 @@ def test_it_is_seen(
 def test_nothing_is_said_of_what_is_right(kernel: str, tmp_path: Path) -> None:
     module = modules()[kernel]
     host = host_of(module, module.text, tmp_path)
-    for room in (memory, stand_ins):
+    for room in (memory, stand_ins, wrong_tensors):
         for check in checks(host, room):
             if "2^32" not in check.what:
                 assert not check.run(), check.what
