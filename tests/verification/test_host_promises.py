@@ -57,7 +57,7 @@ targets: [sm_80]
 CHECKED = r"\(x.dtype, x.dim\(\), x.device\) == \(dtype, len\(modes\), device\)"
 MADE = r'_new\("c", \(a.shape\[0\]'
 REAL, MOST = r"    _expect\(isinstance\(alpha.*\n", r"65535 \* BLK_N"
-SHARED, JUDGED = r"apart = apart \| \(width \+ sum\(inner\) <= column\)", r"return wrong == 0"
+SHARED, JUDGED = r"apart = apart \| \(width \+ sum\(inner\) <= column\)", r"return count == 0"
 NARROW = (
     r"\1    rows = cute.assume(cutlass.Int32(mZ.stride[0]), divby=4)\n"
     "    mZ = cute.make_tensor(mZ.iterator, cute.make_layout(mZ.shape, stride=(rows, mZ.stride[1], 1)))\n"
@@ -124,9 +124,9 @@ MUTANTS = [
     ("product", "the same values for every seed", r"manual_seed\(seed\)", "manual_seed(0)", "make_inputs"),
     ("product", "inputs of another size", r'"M": M,', '"M": M + 1,', "make_inputs|python"),
     ("product", "the program finds nothing", JUDGED, "return True", "a kernel that is wrong"),
-    ("product", "the program finds too much", JUDGED, "return wrong != 0", "accepts `python"),
+    ("product", "the program finds too much", JUDGED, "return count != 0", "accepts `python"),
     ("product", "a lock of its own", r"vars\(cutlass\).setdefault\(.*\)", "threading.RLock()", "several threads"),
-    ("product", "some wrong elements are right", JUDGED, "return wrong < x.numel()", "a kernel that is wrong"),
+    ("product", "some wrong elements are right", JUDGED, "return count < x.numel()", "a kernel that is wrong"),
     ("product", "half of a divisor", r'"N": 4', '"N": 2', "does not divide"),
     (
         "bytes",
