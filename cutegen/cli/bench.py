@@ -76,7 +76,7 @@ def bench(
     """
     from cutegen.console import make_progress, print_diagnostics
     from cutegen.measuring.model import ROUNDS, SWEEP_ROUNDS
-    from cutegen.verbs.benching.bench import BenchOptions, keep_receipts, run_bench
+    from cutegen.verbs.benching.bench import BenchOptions, run_bench
     from cutegen.verbs.benching.output import bench_json, print_bench
     from cutegen.verbs.benching.sweep import swept
     from cutegen.verification import gpu_missing
@@ -95,13 +95,11 @@ def bench(
         units, listed = _listed(units, Path(sweep))
         shapes = [one.shapes for one in listed]
     default = SWEEP_ROUNDS if listed else ROUNDS
-    options = BenchOptions(device, l2, rounds or default, tuple(map(_absolute, vs)), apart=bool(listed))
+    options = BenchOptions(device, l2, rounds or default, tuple(map(_absolute, vs)), bool(listed), receipts)
     reason = gpu_missing()
     if reason is not None:
         raise Refusal(f"nothing was measured: {reason}", "run it where there is a CUDA GPU")
     report = run_bench(units, shapes, options, make_progress())
-    if receipts:
-        report = keep_receipts(report)
     sweeps = [swept(benched, one, report.machine) for benched, one in zip(report.kernels, listed, strict=False)]
     written = [*_draw(report, sweep, sweeps, out), *report.receipts]
     code = report.exit_code

@@ -16,7 +16,7 @@ from cutegen.measuring.model import L2, ROUNDS, time_text
 from cutegen.measuring.shapes import shape_text
 from cutegen.project.paths import shown
 from cutegen.project.sources import Unit
-from cutegen.receipts.write import record_measured
+from cutegen.receipts.write import Recorded, record_measured
 
 GIVEN_UP = 3  # shapes in a row
 _TOLD = 8  # shapes, each with its time, in a line of progress
@@ -27,7 +27,8 @@ class BenchOptions:
     """How kernels are measured.
 
     `vs` are functions of the user's, as `Request` has them; `device` is a number among the GPUs that are visible.
-    `apart` lets a kernel that crashed or hung at one shape go on with the next one.
+    `apart` lets a kernel that crashed or hung at one shape go on with the next one. With `receipts` what is measured of
+    a kernel is kept beside its module, before the next kernel begins.
     """
 
     device: int = 0
@@ -35,6 +36,7 @@ class BenchOptions:
     rounds: int = ROUNDS
     vs: tuple[str, ...] = ()
     apart: bool = False
+    receipts: bool = False
 
 
 @dataclass(frozen=True)
@@ -94,6 +96,7 @@ def run_bench(
     """
     notes: list[str] = []
     found: list[Benched] = []
+    kept: list[Recorded] = []
     interrupted = False
     start = time.monotonic()
     progress.start(f"measuring on GPU {options.device}", len(units))
@@ -121,6 +124,8 @@ def run_bench(
                 else:
                     result = opened.measure(request)
                 found.append(Benched(unit, result))
+                if options.receipts and opened.machine is not None:
+                    kept.append(record_measured(opened.machine, [(unit, result)]))
                 progress.step(_line(result), unit.kernel)
                 if interrupted or opened.machine is None:
                     break
@@ -129,8 +134,15 @@ def run_bench(
         progress.stop()
     if interrupted:
         notes.append("interrupted: shapes are missing")
-    seconds = time.monotonic() - start
-    return BenchReport(machine, tuple(found), tuple(notes), interrupted=interrupted, seconds=seconds)
+    return BenchReport(
+        machine,
+        tuple(found),
+        (*notes, *(notice for one in kept for notice in one.notices)),
+        tuple(shown(path) for one in kept for path in one.written),
+        tuple(problem for one in kept for problem in one.problems),
+        interrupted,
+        time.monotonic() - start,
+    )
 
 
 def _each(session: Session, request: Request, progress: Progress) -> tuple[KernelResult, bool]:
@@ -165,19 +177,6 @@ def _each(session: Session, request: Request, progress: Progress) -> tuple[Kerne
         found[0].host if found else {},
     )
     return result, interrupted
-
-
-def keep_receipts(report: BenchReport) -> BenchReport:
-    """Writes what was measured into receipts; gives the report with what became of them."""
-    if report.machine is None:
-        return report
-    recorded = record_measured(report.machine, [(benched.unit, benched.result) for benched in report.kernels])
-    return replace(
-        report,
-        receipts=tuple(map(shown, recorded.written)),
-        notes=(*report.notes, *recorded.notices),
-        problems=recorded.problems,
-    )
 
 
 def _line(result: KernelResult) -> str:

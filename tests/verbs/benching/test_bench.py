@@ -11,7 +11,7 @@ import pytest
 from benching_kit import FakeSession, run
 from click.testing import Result
 
-from cutegen.measuring import Failure, KernelResult
+from cutegen.measuring import Failure, KernelResult, Request
 
 
 def as_data(result: Result) -> Any:
@@ -218,3 +218,18 @@ def test_receipts_keep_the_figures(specs: Path, fake: type[FakeSession]) -> None
     assert result.exit_code == 0, result.output
     (written,) = as_data(result)["written"]
     assert "receipts" in written and "Test GPU" in Path(written).read_text()
+
+
+def test_what_was_measured_is_kept_when_a_later_kernel_ends_the_run(
+    specs: Path, fake: type[FakeSession], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measure = fake.measure
+
+    def until_the_second(self: FakeSession, request: Request) -> KernelResult:
+        if request.plan.spec.kernel == "mm":
+            raise KeyboardInterrupt
+        return measure(self, request)
+
+    monkeypatch.setattr(fake, "measure", until_the_second)
+    assert run(specs, "--receipts").exit_code == 130
+    assert [path.stem for path in specs.parent.glob("generated/receipts/*/*.json")] == ["add"]
