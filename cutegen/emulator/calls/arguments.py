@@ -35,9 +35,9 @@ def passed(value: Any, regions: Sequence[Region]) -> Argument:
     if source is not None:
         return _passed_tensor(value, source, regions)
     if isinstance(value, Numeric):
-        return _number(value.value)
+        return _placed(_number(value.value), regions)
     if value is None or isinstance(value, (bool, int, float)):
-        return value
+        return _placed(value, regions)
     if isinstance(value, (tuple, list)):
         return tuple(passed(each, regions) for each in value)
     if is_dataclass(value) and not isinstance(value, type):
@@ -69,6 +69,16 @@ def _number(value: Any) -> Argument:
     if not isinstance(value, (bool, int, float)):
         raise CaptureError(f"a number of CuTeDSL without a value cannot be passed ({type(value).__name__})")
     return value
+
+
+def _placed(value: Argument, regions: Sequence[Region]) -> Argument:
+    """A number as host code gets it: where it is the address of a tensor of the call, the one that kernels know."""
+    home = next((r for r in regions if r.low == value), None) if _may_be_address(value) else None
+    return value if home is None else home.at
+
+
+def _may_be_address(value: Any) -> bool:
+    return type(value) is int and value >= 1 << 32
 
 
 def _parts(name: str, value: Any) -> Iterator[tuple[str, Any]]:
@@ -136,6 +146,17 @@ def pointers_of(arguments: Mapping[str, Any], memory: Memory) -> Iterator[tuple[
     for name, value in arguments.items():
         for part, each in _parts(name, value):
             if hasattr(each, "_pointer") and (known := memory.containing(int(each._pointer))):
+                yield part, known.tensor
+
+
+def addressed(arguments: Mapping[str, Any], memory: Memory) -> Iterator[tuple[str, torch.Tensor]]:
+    """The tensors whose memory begins at the addresses that numbers among the arguments of a call are, with the names
+    of the parameters.
+    """
+    for name, value in arguments.items():
+        for part, each in _parts(name, value):
+            number = getattr(each, "value", each)
+            if _may_be_address(number) and (known := memory.storages.get(number)):
                 yield part, known.tensor
 
 

@@ -8,7 +8,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from cutegen.emulator.calls.arguments import passed, pointers_of, tensors_of
+from cutegen.emulator.calls.arguments import addressed, passed, pointers_of, tensors_of
 from cutegen.emulator.calls.memory import Memory
 from cutegen.emulator.checks.faults import FaultError
 from cutegen.emulator.host.builds import Build
@@ -63,7 +63,9 @@ class Emulation:
 
     def _run(self, build: Build, arguments: Mapping[str, Any], function: str) -> None:
         named = [*tensors_of(arguments), *pointers_of(arguments, self.memory)]
-        regions = self.memory.regions(named, self._ranges)
+        places = {tensor.untyped_storage().data_ptr() for _, tensor in named}
+        spare = [(name, x) for name, x in addressed(arguments, self.memory) if x.data_ptr() not in places]
+        regions = self.memory.regions([*named, *spare], self._ranges, {x.data_ptr() for _, x in spare})
         self._ranges += len(regions)
         launches = build.host(*(passed(value, regions) for value in arguments.values()))
         tensors = [region.tensor for region in regions if region.tensor.span]

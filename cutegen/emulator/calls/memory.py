@@ -5,7 +5,7 @@ What is known is kept for each storage of torch, so that it holds for all views 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import gcd
 from typing import TYPE_CHECKING, Any
@@ -130,14 +130,17 @@ class Memory:
 
     # --------------------------------------------------------------------------------------------------- one call
 
-    def regions(self, named: Sequence[tuple[str, torch.Tensor]], number: int) -> list[Region]:
+    def regions(
+        self, named: Sequence[tuple[str, torch.Tensor]], number: int, spare: Collection[int] = ()
+    ) -> list[Region]:
         """The memory of the tensors of one call, each with the address that a kernel knows it by.
 
         `named` are tensors with the names of the compiled function's parameters, for those that have none of their own.
         `number` is that of the first range of addresses that is free; they are given in the order of the arguments, so
-        that a run can be repeated.
+        that a run can be repeated. `spare` are the addresses of those of which nobody but the call has any memory.
         """
         bound = [self._bound(tensor, name) for name, tensor in named]
+        bound = [replace(x, spare=x.pointer in spare) for x in bound]
         groups: list[list[int]] = []
         high = -1
         for index in sorted(range(len(bound)), key=lambda i: bound[i].pointer):

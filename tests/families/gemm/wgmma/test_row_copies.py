@@ -9,6 +9,7 @@ import pytest
 from anywhere_kit import failures, made
 from sweep_kit import sampled
 
+from cutegen import emulator
 from cutegen.analysis.claims import claims
 from cutegen.codegen import Module
 from cutegen.compiling.loading import load
@@ -113,6 +114,31 @@ def test_rows_may_lie_gigabytes_apart(tmp_path: Path) -> None:
     assert cut != module.text
     with pytest.raises(FaultError, match="out-of-bounds"):
         _far(module, tmp_path, cut)
+
+
+def _in_anyones_code(text: str, folder: Path) -> bool:
+    """Whether a product is right that code of anyone asks a module for, of rows at odd addresses and of odd lengths."""
+    import torch
+
+    path = folder / "anywhere.py"
+    path.write_text(text, encoding="utf-8")
+    with emulator.emulating("sm_90a"):
+        loaded = load(path, "anywhere_of_anyone")
+        wide, b, c = torch.zeros(70, 40), torch.randint(-4, 5, (1, 33, 39)), torch.zeros(1, 70, 33)
+        wide[:, 1:] = torch.randint(-4, 5, (70, 39))
+        a = wide.bfloat16().to("cuda")[None, :, 1:]
+        result = c.bfloat16().to("cuda")
+        loaded.anywhere(a, b.mT.contiguous().mT.bfloat16().to("cuda"), c=result)
+        return bool((result.double().cpu() == (wide[None, :, 1:] @ b.float().mT).bfloat16()).all())
+
+
+def test_memory_that_a_module_passes_the_address_of_is_known_in_code_of_anyone(tmp_path: Path) -> None:
+    text = made(HEAD + FORMS["a batch"]).text
+    assert _in_anyones_code(text, tmp_path)
+    elsewhere = text.replace("address = spare +", "address = spare + 16 * (1 - here) +")
+    assert elsewhere != text
+    with pytest.raises(FaultError, match="out-of-bounds"):
+        _in_anyones_code(elsewhere, tmp_path)
 
 
 WRONG = {
