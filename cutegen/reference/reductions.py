@@ -79,6 +79,8 @@ def valued(function: str, x: Bounded, axis: int, defined: Bounded) -> Bounded:
 
     if function in ("var", "std") and (x.value.shape[axis] < 2 or not x.value.numel()):  # of which torch warns
         found = torch.full_like(defined.value, torch.nan)
+    elif function in ("argmax", "argmin") and not x.value.shape[axis]:  # which torch rejects
+        found = defined.value
     else:
         found = getattr(torch, function)(x.value, axis, keepdim=True)
     if not defined.dtype.is_float:

@@ -9,6 +9,7 @@ from lint_kit import found_in
 
 from cutegen.codegen import generate
 from cutegen.emulator import install, on_device
+from cutegen.hostchecks.checks import host_checks
 from cutegen.verification.cases import derive_cases
 from cutegen.verification.executor import EmulatorExecutor, load_module
 from cutegen.verification.report import CaseReport
@@ -128,6 +129,17 @@ def test_of_no_elements_they_are_what_torch_has(tmp_path: Path) -> None:
     schedule = "schedule: {keep: reload, threads_per_row: 8, tiler: {M: 2, N: 32}}\ntargets: [sm_80]\n"
     (found,) = _cases("\n".join([*kept, schedule]), tmp_path, "N = 0")
     assert found.status == "passed" and found.unbounded == 0, found.message
+
+
+def test_rows_without_elements_keep_no_place_from_being_built(tmp_path: Path) -> None:
+    """Where torch refuses, the reference has what the kernel's definition gives: host checks go on."""
+    kept = [line for line in ALL.splitlines() if "arg" in line or "X:" in line or not line.startswith("  ")]
+    (module,) = generate("\n".join([*kept, "targets: [sm_80]\n"]), "x.yaml").modules
+    path = tmp_path / "all_of_them.py"
+    path.write_text(module.text, encoding="utf-8")
+    found = list(host_checks(module.plan, load_module(path), EmulatorExecutor(lines=False)))
+    assert [check.what for check in found if "where N is 0" in check.what]
+    assert [(check.what, check.message) for check in found if check.status == "failed"] == []
 
 
 def test_over_all_rows_there_are_some_of_them_only() -> None:
