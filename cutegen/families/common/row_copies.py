@@ -33,8 +33,9 @@ def rows_copied(copies: RowCopies, tensors: Sequence[Tensor], path: Path) -> Ite
 
 
 def long_rows(copies: RowCopies, tensors: Sequence[Tensor]) -> Iterator[CaseRequest]:
-    """Cases in which rows that are copied are several tiles long, and there are a tile of them and one more, in
-    several matrices where a tensor has those; one for each mode along which some of the tensors are contiguous.
+    """Cases in which rows that are copied are several tiles long, and there are a tile of them and one more, and others
+    in which an element is missing to two whole tiles of a row, and a row to two of rows; in several matrices where a
+    tensor has those. Both for each mode along which some of the tensors are contiguous.
     """
     for tensor in {t.major: t for t in reversed(tensors)}.values():
         unit, outer = copies.unit(tensor), [mode for mode in reversed(tensor.shape) if mode != tensor.major]
@@ -42,3 +43,7 @@ def long_rows(copies: RowCopies, tensors: Sequence[Tensor]) -> Iterator[CaseRequ
         sizes |= dict(zip(outer, (copies.band + 1, 2), strict=False))
         why = "rows are copied in several tiles, of which some end beyond them"
         yield CaseRequest(f"long rows along {tensor.major}", why, sizes, every_way=True, once=True)
+        sizes = {str(tensor.major): 2 * copies.along * unit - 1}
+        sizes |= dict(zip(outer, (2 * copies.band - 1, 2), strict=False))
+        why = "one element is missing to whole tiles of a row, and one row to whole tiles of rows"
+        yield CaseRequest(f"long rows along {tensor.major}, one less", why, sizes, every_way=True, once=True)

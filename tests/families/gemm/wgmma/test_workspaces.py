@@ -56,6 +56,8 @@ LONG = {  # mistakes that show where rows have several tiles, or there are sever
     "tiles are counted across": ("divisor_v2(tiles[0])", "divisor_v2(tiles[1])"),
     "a row of a whole tile is skipped": (WHOLE, WHOLE.replace("i, 0]", "0, 0]")),
     "elements of a whole tile are another's": ("= 32 * j * unit + part, i\n", "= 32 * (j - j // 3) * unit + part, i\n"),
+    "a tile that lacks an element is whole": ("+ 32 * COPY_WORDS * unit <= mS", "+ 32 * COPY_WORDS * unit <= 1 + mS"),
+    "a band that lacks a row is whole": ("COPY_BAND <= mS.shape[1]:", "COPY_BAND <= mS.shape[1] + 1:"),
 }  # fmt: skip
 
 
