@@ -20,7 +20,7 @@ _USED = (
     "copy_tile", "cpasync", "cuda", "cuda_dialect", "cute", "cutegen", "cutlass", "failure", "functools",
     "in_bounds", "itertools", "known_tensors", "launch", "launch_kernel", "load_values", "main", "make_fake_stream",
     "make_fake_tensor", "make_inputs", "make_outputs", "math", "n_first", "numbers", "operator", "predicates",
-    "reference", "slices", "store_values", "sys", "threading", "torch", "tvm_ffi", "vectors",
+    "reference", "slices", "store_values", "suppress", "sys", "threading", "torch", "tvm_ffi", "vectors",
     # Builtins that the module calls, or might.
     "Exception", "RuntimeError", "TypeError", "ValueError", "abs", "all", "any", "bool", "dict",
     "divmod", "enumerate", "float", "getattr", "hex", "int", "isinstance", "len", "list", "max", "min", "next",

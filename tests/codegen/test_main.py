@@ -188,7 +188,7 @@ def run(text: str, change: Changed, folder: Path, patch: pytest.MonkeyPatch, say
     patch.setattr(sys, "argv", ["trial.py", *(text for m, n in sizes.items() for text in (f"--{m}", str(n)))])
     code = python.main()
     said = says.readouterr().out
-    found = re.fullmatch(r"d: (\d+) of (960|24) are wrong, and off by up to \S+\n", said)
+    found = re.fullmatch(r"d: (\d+) of (960|24) elements are wrong; largest difference \S+\n", said)
     assert found, said
     return code, int(found[1])
 
