@@ -294,7 +294,9 @@ class Evaluator:
             return False
         below = self._meant(one.arguments[0])
         largest = self._meant(below.right) if isinstance(below, ex.Binary) and below.op == "-" else None
-        return isinstance(largest, ex.Reduce) and largest.function == "max"
+        if not isinstance(below, ex.Binary) or not isinstance(largest, ex.Reduce) or largest.function != "max":
+            return False
+        return self._meant(below.left) == self._meant(largest.x)
 
     def _meant(self, node: ex.Expr) -> ex.Expr:
         """What a statement gave a name to, for the name."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from cutegen.families.common.narrowing_text import Narrowing
 from cutegen.families.rowwise.operand_text import loads_each
 from cutegen.families.rowwise.plan import RowwisePlan
@@ -48,25 +50,46 @@ def chooses(plan: RowwisePlan) -> bool:
     return plan.fewer_threads and not plan.walked and plan.warps_per_row > 1 and plan.cluster == 1
 
 
-def launches(plan: RowwisePlan) -> list[tuple[str, str, list[str], bool, str]]:
-    """The launches of which a call has one: when, of which kernel, what that gets besides, whether it also has one for
-    fewer values of a thread, and the parameter that says how many a thread has, empty where all launches have as many.
+@dataclass(frozen=True)
+class LaunchText:
+    """The launches of one kernel, of which a call has one.
+
+    `condition` begins their branch. The rest is what `launch_kernel` gets besides: for `wide` accesses, for these with
+    `fewer` values a thread (None without such a launch), and for `narrow` accesses.
     """
-    kernel, found = f"{plan.flat.kernel}_kernel", []
+
+    condition: str
+    kernel: str
+    wide: list[str]
+    fewer: list[str] | None
+    narrow: list[str]
+
+
+def launches(plan: RowwisePlan) -> list[LaunchText]:
+    """The launches of the kernels of a module, in the order in which `launch` tries them."""
+    kernel, found = f"{plan.flat.kernel}_kernel", list[tuple[str, RowwisePlan, list[str]]]()
     if chooses(plan):
-        found = [("row_threads <= 32", kernel, ["in_warp=True"]), ("is_held", kernel, ["in_warp=False"])]
+        found = [("row_threads <= 32", plan, ["in_warp=True"]), ("is_held", plan, ["in_warp=False"])]
     elif plan.longer is not None:
-        found = [("is_held", kernel, [])]
-    if plan.longer is None and found:
-        found[-1] = ("", *found[-1][1:])
+        found = [("is_held", plan, [])]
     if plan.longer is not None:
-        found.append(("", longer_name(plan), []))
-    words = [f"{'elif' if number else 'if'} {when}" for number, (when, *_) in enumerate(found[:-1])]
-    own = {kernel: plan} | ({} if plan.longer is None else {longer_name(plan): plan.longer})
-    return [
-        (word, name, more, bool(plan.fewer_values) and name == kernel, own[name].values_text * own[name].values_differ)
-        for word, (_, name, more) in zip([*words, "else"], found, strict=False)
-    ]
+        found.append(("", plan.longer, []))
+    texts = []
+    for number, (when, own, more) in enumerate(found):
+        condition = "else" if number == len(found) - 1 else f"{'elif' if number else 'if'} {when}"
+        values = [f"{own.values_text}={{}}"] if own.values_differ else []
+        wide = [*["threads=RESIDENT"] * own.is_crowded, *more]
+        narrow = "VALUES" if plan.narrow_values == plan.values else "NARROW_VALUES"
+        texts.append(
+            LaunchText(
+                condition,
+                kernel if own is plan else longer_name(plan),
+                [*wide, *(one.format("VALUES") for one in values)],
+                [*wide, *(one.format("FEWER_VALUES") for one in values)] if own.fewer_values else None,
+                [*more, *(one.format(narrow) for one in values)],
+            )
+        )
+    return texts
 
 
 def longer_name(plan: RowwisePlan) -> str:

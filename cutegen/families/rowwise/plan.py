@@ -17,6 +17,7 @@ from cutegen.planning.plan import Plan
 ROOMY = 256  # threads of a block, of which several run on a multiprocessor and have registers to spare
 SPARE = 16  # values of a thread, of each of several tensors that broadcast
 FULL = 32  # the same of threads that are a power of two, without masks: measured level with fewer values
+CROWD = 8  # bytes: two registers
 COLUMN_WARPS, MANY_COLUMN_WARPS, MANY_COLUMN_ROWS = 8, 32, 256
 
 
@@ -87,26 +88,36 @@ class RowwisePlan(Plan):
         return word if 1 < word < self.vector else 0
 
     @property
+    def chooses_threads(self) -> bool:
+        """Whether a launch chooses how many threads of one block share a row, in blocks that end with their rows."""
+        return self.fewer_threads and not self.persistent and self.cluster == 1
+
+    @property
     def fewer_values(self) -> int:
         """Values of a thread in the launches for rows that as many threads hold with three quarters of `values`, whose
         threads would have a quarter or more of their values out of bounds; 0 where there are none.
 
         Kernels whose threads meet once for a row are bound by memory, and gain nothing.
         """
-        held = self.fewer_threads and not self.walked and not self.persistent and self.cluster == 1
-        if not held or self.row in self.flat.static or self.warps_per_row == 1 or self.program.meetings < 2:
+        if (
+            not self.chooses_threads
+            or self.walked
+            or self.row in self.flat.static
+            or self.warps_per_row == 1
+            or self.program.meetings < 2
+        ):
             return 0
         return self.values * 3 // 4 if self.values % (4 * self.vector) == 0 else 0
 
     @property
     def narrow_values(self) -> int:
-        """Values of a thread where accesses are of words or of single elements: half of `values`, so that more threads
-        fit a multiprocessor, whose addresses and predicates take most of their registers. Kernels that store nothing
-        along the row wait for its loads alone, of which more are then on their way, and keep all.
+        """Values of a thread where accesses are of words or of single elements: half of `values`. There are more
+        addresses and predicates then, which take registers, and with half the values more threads fit a multiprocessor.
+
+        Kernels that store nothing along the row keep all values: they wait for loads, and have more of them under way.
         """
-        chooses = self.fewer_threads and not self.persistent and self.cluster == 1
-        stored = any(o.write for o in self.operands)
-        if not self.flat.schedule.narrows or not chooses or not stored or self.row in self.flat.static or self.kept:
+        applies = self.flat.schedule.narrows and self.chooses_threads and any(o.write for o in self.operands)
+        if not applies or self.row in self.flat.static or self.kept:
             return self.values
         if self.longer is None and not self.walked:  # for rows that so many threads would not hold
             return self.values
@@ -114,14 +125,15 @@ class RowwisePlan(Plan):
 
     @property
     def is_crowded(self) -> bool:
-        """Whether what broadcasts takes more registers than a row's values. The compiler loads it far ahead if it may,
-        and then fewer threads fit a multiprocessor: 94 registers of a layer norm instead of 64, which takes 1.12 times
-        as long on an H200.
+        """Whether what broadcasts takes `CROWD` bytes of registers and more for each value of one row.
+
+        The compiler loads it early where it may, and then fewer threads fit a multiprocessor: a layer norm with f32
+        weights took 94 registers instead of 64, and 1.1 times as long on an H200.
         """
-        chooses = self.fewer_threads and not self.persistent and self.cluster == 1 and not self.walked
         read = [o for o in self.operands if o.read]
         broadcast = sum(o.tensor.dtype.bytes for o in read if o.broadcast)
-        return chooses and self.longer is not None and sum(not o.broadcast for o in read) == 1 and broadcast >= 8
+        held = self.chooses_threads and not self.walked and self.longer is not None
+        return held and sum(not o.broadcast for o in read) == 1 and broadcast >= CROWD
 
     @property
     def values_differ(self) -> bool:
