@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cutegen.emulator.arithmetic.arrays import Array, has_any
+from cutegen.emulator.arithmetic.arrays import Array
 from cutegen.emulator.checks.known_rows import KnownRows
 from cutegen.emulator.lanes import WARP, Mask, spread
 
@@ -33,8 +33,8 @@ class Told:
     """What lanes tell, a row for each of them, or what several have told, which is one row.
 
     `known` has, for each of the `warps` of the cluster, the time up to which it is known to have run; and then for each
-    member and agent, that up to which what it did is ordered before. `proxy` has for each member, that up to which a
-    proxy fence covers what it wrote, where that counts.
+    member and agent, that up to which what it did is ordered before. `proxy` has in the same columns, for each member,
+    that up to which a proxy fence covers what it wrote, where that counts; its other columns mean nothing.
     """
 
     known: Array
@@ -104,7 +104,9 @@ class Clocks:
         # What a member knows of itself, and of its own warp, is not looked at there: that is always before
         self._rows = KnownRows(self.warps + self.members + _AGENTS * size)
         self._known = self._rows.holder((self.clusters, self.members))
-        self._proxy: Array | None = None  # once there is a proxy fence
+        self._has_proxy_fence = False
+        self._covered = self._rows.holder((self.clusters, self.members))  # what each knows that proxy fences cover
+        self._cover_times: Array = np.zeros((self.clusters, self.members), np.int32)  # of what it wrote itself
         self._fenced = self._rows.holder((self.clusters, self.members))  # what each member knew at its last fence
         self._fence_times: Array = np.zeros((self.clusters, self.members), np.int32)
         thread, block = np.indices(shape)
@@ -115,9 +117,11 @@ class Clocks:
         self._place: Array = self.cluster * self.members + self.member
 
     @property
-    def proxy(self) -> Array | None:
-        """Up to which time proxy fences that each member of each cluster knows of cover what each member wrote."""
-        return self._proxy
+    def proxy_fences(self) -> tuple[Array, Array] | None:
+        """What proxy fences cover, None where there was none: the number of the row of each member, as `held_rows` has
+        the rows, and up to which time its own ones cover what it wrote itself; both of shape (clusters, members).
+        """
+        return (self._covered, self._cover_times) if self._has_proxy_fence else None
 
     def lane(self, cluster: int, member: int) -> tuple[int, int]:
         """The lane (thread, block) of a member of a cluster."""
@@ -151,9 +155,11 @@ class Clocks:
         known = self._rows.of(self._known.reshape(-1)[places])
         fenced = self._rows.of(self._fenced.reshape(-1)[places]) if relaxed else None
         self._with_own(known, fenced, np.arange(len(places)), places, members)
-        if relaxed or self._proxy is None:
+        if relaxed or not self._has_proxy_fence:
             return Told(known, self.warps, None)
-        return Told(known, self.warps, self._proxy[self.cluster[lanes], members])
+        proxy = self._rows.of(self._covered.reshape(-1)[places])
+        self._with_own_fences(proxy, np.arange(len(places)), places, members)
+        return Told(known, self.warps, proxy)
 
     def told_together(self, lanes: Array, *, relaxed: bool = False) -> Told:
         """What the lanes of a mask, all of one cluster, know and do until now: `told`, joined, without the rows."""
@@ -168,14 +174,11 @@ class Clocks:
         known = self._rows.largest(self._known.reshape(-1)[places], groups, count)
         fenced = self._rows.largest(self._fenced.reshape(-1)[places], groups, count) if relaxed else None
         self._with_own(known, fenced, groups, places, members)
-        proxies: list[Array | None] = [None] * count
-        if self._proxy is not None and not relaxed:
-            clusters = self.cluster[lanes]
-            for group in range(count):
-                mine = groups == group
-                rows = self._next_to_each_other(clusters[mine], members[mine]) or (clusters[mine], members[mine])
-                proxies[group] = self._proxy[rows].max(axis=0, keepdims=True)
-        return [Told(known[i : i + 1], self.warps, proxies[i]) for i in range(count)]
+        if relaxed or not self._has_proxy_fence:
+            return [Told(known[i : i + 1], self.warps, None) for i in range(count)]
+        proxy = self._rows.largest(self._covered.reshape(-1)[places], groups, count)
+        self._with_own_fences(proxy, groups, places, members)
+        return [Told(known[i : i + 1], self.warps, proxy[i : i + 1]) for i in range(count)]
 
     def _with_own(self, known: Array, fenced: Array | None, rows: Array, places: Array, members: Array) -> None:
         """Adds to rows what members themselves do until now, or have done until their fences, where those are given.
@@ -190,6 +193,11 @@ class Clocks:
             known[:, self.warps :] = fenced[:, self.warps :]
             known[rows, columns] = np.maximum(known[rows, columns], self._fence_times.reshape(-1)[places])
 
+    def _with_own_fences(self, covered: Array, rows: Array, places: Array, members: Array) -> None:
+        """Adds to rows of what proxy fences cover that of members' own ones; `rows` has the row of each member."""
+        columns = self.warps + members
+        covered[rows, columns] = np.maximum(covered[rows, columns], self._cover_times.reshape(-1)[places])
+
     def learn(self, lanes: Array, told: Told) -> None:
         """Lets the lanes of a mask know what is told, in one row."""
         self.learn_by_groups(lanes, np.zeros(int(np.count_nonzero(lanes)), np.int64), [told])
@@ -199,29 +207,18 @@ class Clocks:
 
         `groups` has the number of each of the lanes' group, in the mask's order.
         """
-        more = np.zeros((len(told), self._rows.width), np.int32)
-        for row, one in zip(more, told, strict=True):
-            row[: one.known.shape[1]] = one.known[0]
-        self._rows.learn(self._known, self._place[lanes], groups, more)
-        if self._proxy is None:
-            return
-        clusters, members = self.cluster[lanes], self.member[lanes]
-        for group, one in enumerate(told):
-            if one.proxy is None:
-                continue
-            mine = groups == group
-            rows = self._next_to_each_other(clusters[mine], members[mine]) or (clusters[mine], members[mine])
-            self._proxy[rows] = np.maximum(self._proxy[rows], one.proxy)
+        places = self._place[lanes]
+        self._rows.learn(self._known, places, groups, self._rows_of([one.known for one in told]))
+        if any(one.proxy is not None for one in told):
+            self._rows.learn(self._covered, places, groups, self._rows_of([one.proxy for one in told]))
 
-    def _next_to_each_other(self, clusters: Array, members: Array) -> tuple[int, slice] | None:
-        """The cluster and the range of its members, if some different ones are all of these, in any order."""
-        count = len(members)
-        if count < WARP:
-            return None
-        first, cluster = int(members.min()), int(clusters[0])
-        if int(members.max()) - first != count - 1 or has_any(clusters != cluster):
-            return None
-        return cluster, slice(first, first + count)
+    def _rows_of(self, told: Sequence[Array | None]) -> Array:
+        """What several have told, one row each, with zeros for who has told nothing and for newer agents."""
+        rows = np.zeros((len(told), self._rows.width), np.int32)
+        for row, one in zip(rows, told, strict=True):
+            if one is not None:
+                row[: one.shape[1]] = one[0]
+        return rows
 
     def learn_of(self, lanes: Array, agent: int, time: int) -> None:
         """Lets the lanes of a mask know that what an agent did before that time is before."""
@@ -247,11 +244,9 @@ class Clocks:
     def fence_proxies(self, lanes: Array) -> None:
         """A proxy fence of the lanes of a mask: it covers all that is ordered before it."""
         self.tick()
-        if self._proxy is None:
-            self._proxy = np.zeros((self.clusters, self.members, self.members), np.int32)
-        clusters, members = self.cluster[lanes], self.member[lanes]
-        known = self.told(lanes).order[:, : self.members]
-        self._proxy[clusters, members] = np.maximum(self._proxy[clusters, members], known)
+        self._has_proxy_fence = True
+        where = self.cluster[lanes], self.member[lanes]
+        self._covered[where], self._cover_times[where] = self._known[where], self.now  # which has all that was covered
 
     # -------------------------------------------------------------------------------------------------- what is known
 
@@ -270,9 +265,11 @@ class Clocks:
 
     def covered(self, clusters: Array, members: Array, others: Array, times: Array) -> Array:
         """Whether a proxy fence covers what `others` wrote at those times, and is before what members do now."""
-        if self._proxy is None:
+        if not self._has_proxy_fence:
             return spread(others < 0, np.broadcast_shapes(others.shape, times.shape))
-        return np.asarray((self._proxy[clusters, members, others.clip(max=self.members - 1)] > times) | (others < 0))
+        until = self._rows.times(self._covered[clusters, members], self.warps + others.clip(0, self.members - 1))
+        own = (others == members) & (self._cover_times[clusters, members] > times)
+        return np.asarray((until > times) | own | (others < 0))
 
     def bits_before(self, clusters: Array, members: Array, first: Array, times: Array) -> Array:
         """For each entry of the arguments, which of the 32 members from `first` on did at that time what is before.
@@ -352,9 +349,14 @@ class Clocks:
         """Up to which time proxy fences that all threads of warps know of cover what each member wrote, a row for each
         warp; None if there was none.
         """
-        if self._proxy is None:
+        if not self._has_proxy_fence:
             return None
-        return np.asarray(self._proxy[clusters[:, None], first[:, None] + np.arange(WARP)].min(axis=1))
+        members = first[:, None] + np.arange(WARP)
+        where = clusters[:, None], members
+        found = self._rows.of(self._covered[where], slice(self.warps, self.warps + self.members))
+        own = np.arange(len(first))[:, None], np.arange(WARP), members
+        found[own] = np.maximum(found[own], self._cover_times[where])
+        return np.asarray(found.min(axis=1))
 
     def row(self, lane: tuple[int, int]) -> Array:
         """What a lane (thread, block) knows of all others, shape (others,)."""

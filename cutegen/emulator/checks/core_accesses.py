@@ -43,7 +43,7 @@ class CoreAccesses:
         readers: int,
         busy: PendingReads | None,
         gathered: AgentReads,
-        more: Array | None,
+        more: tuple[Array, ...],
     ) -> Given | None:
         """What the core needs to note an access in the arrays that are `kept` of each unit and of `readers` warps.
 
@@ -64,11 +64,11 @@ class CoreAccesses:
             readers,
             busy is not None,
             len(gathered.agents),
-            more is not None,
+            len(more),
         )
         arrays = (rows if mask is None else mask, rows, columns, held, known, *kept, *self._readers)
         arrays += (_NONE if busy is None else busy.count, gathered.times, gathered.agents)
-        return (*arrays, _NONE if more is None else more), self._address
+        return (*arrays, *more), self._address
 
     def run(self, what: Noted, given: Given) -> AccessResult:
         """Notes an access, or looks at it."""

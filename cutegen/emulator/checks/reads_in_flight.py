@@ -57,8 +57,12 @@ class AgentReads:
 
     def __init__(self, size: int) -> None:
         self.agents: Array = np.zeros(0, np.int64)
-        self.times: Array = np.zeros((0, size), np.int32)
+        self._times: Array = np.zeros((0, size), np.int32)  # there is room for more
         self._rows: dict[int, int] = {}
+
+    @property
+    def times(self) -> Array:
+        return self._times[: len(self.agents)]
 
     def row(self, agent: int) -> int:
         """The number of an agent's row."""
@@ -66,7 +70,8 @@ class AgentReads:
         if found is None:
             found = self._rows[agent] = len(self.agents)
             self.agents = np.append(self.agents, agent)
-            self.times = with_rows(self.times, 1)
+            if found == len(self._times):
+                self._times = with_rows(self._times, max(2, found))
         return found
 
 

@@ -69,17 +69,17 @@ class SharedHistory:
         """Whether the core notes accesses here."""
         return self._core is not None
 
-    def _by_core(self, what: Noted, access: SharedAccess, more: Array | None = None) -> AccessResult:
+    def _by_core(self, what: Noted, access: SharedAccess, *more: Array) -> AccessResult:
         """Lets the core note an access, or look at it. Where that is WRONG, numpy does it, or finds what is wrong.
 
         `more` is what some kinds of accesses need besides.
         """
         if self._core is None:
             return AccessResult.WRONG
-        given = self.for_core(access, more)
+        given = self.for_core(access, *more)
         return AccessResult.WRONG if given is None else self._core.run(what, given)
 
-    def for_core(self, access: SharedAccess, more: Array | None = None) -> Given | None:
+    def for_core(self, access: SharedAccess, *more: Array) -> Given | None:
         """What the core, which there must be, is given of an access; None if it cannot be."""
         assert self._core is not None
         kept = (self._writer, self._written, self._lines[1], self._lines[0], self._who, self._when, self._row_of)
@@ -256,7 +256,7 @@ class SharedHistory:
 
         What an agent has written needs none.
         """
-        if self._by_core("are_fenced", access, self.clocks.proxy) != AccessResult.FINE:
+        if self._by_core("are_fenced", access, *(self.clocks.proxy_fences or ())) != AccessResult.FINE:
             self.check_fence(access.instruction, self.touches(access))
 
     def check_fence(self, instruction: Instruction, touches: Touches) -> None:

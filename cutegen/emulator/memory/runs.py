@@ -254,7 +254,10 @@ def store_units(memory: SharedMemory, rows: Array, columns: Array, values: Array
 
 def _of_any_block(flags: Array) -> Array:
     """The flags that a unit has in any block, from those that it has in each, along the last axis."""
-    return np.asarray(flags[..., 0] if flags.shape[-1] == 1 else flags.max(axis=-1))
+    found = np.array(flags[..., 0])
+    for block in range(1, flags.shape[-1]):  # a few, and faster than numpy's maximum along so short an axis
+        np.maximum(found, flags[..., block], out=found)
+    return found
 
 
 def _place(memory: SharedMemory, access: SharedAccess) -> tuple[slice, int]:

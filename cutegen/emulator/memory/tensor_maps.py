@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 from functools import lru_cache
-from math import prod
+from math import gcd, prod
 
 import numpy as np
 
@@ -52,11 +52,13 @@ class TensorMap:
         return prod(self.box) * self.itemsize
 
     def size_at(self, coordinates: tuple[int, ...]) -> int:
-        """Into parts of how many bytes a box at some coordinates may be cut, so that the tensor has each of them whole
-        or not at all: runs of 16 bytes where it ends with such a run, else elements.
+        """Into parts of how many bytes a box at some coordinates may be cut, 16 at most, so that the tensor has each of
+        them whole or not at all, and each begins at a multiple of its size.
         """
-        ends = (self.address, self.sizes[0] * self.itemsize, coordinates[0] * self.itemsize, *self.strides[1:])
-        return self.itemsize if any(end % PIECE for end in ends) else PIECE
+        ends = [self.address, coordinates[0] * self.itemsize, *self.strides[1:]]
+        if not 0 <= coordinates[0] <= self.sizes[0] - self.box[0]:
+            ends.append(self.sizes[0] * self.itemsize)
+        return max(self.itemsize, gcd(PIECE, *ends))
 
     def places(self, coordinates: tuple[int, ...], size: int = 0) -> tuple[Array, Array]:
         """The addresses of the elements of the box at some coordinates, in the order in which they lie packed, and

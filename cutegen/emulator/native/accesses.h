@@ -13,7 +13,7 @@ enum {
 };
 enum {
     THREADS, BLOCKS, CLUSTER, PADDED, MEMBERS, SKIPPED, UNITS, MASKED, COUNT, WIDTH, NOW, LINE, READERS,
-    HAS_BUSY, GATHERERS, HAS_MORE
+    HAS_BUSY, GATHERERS, EXTRAS
 };
 
 // An access: the lanes of a mask, each of which touches some units in a row of the shared memory of one block.

@@ -11,18 +11,23 @@ int are_readable(const char *tuple, const s64 *given) {
     return FINE;
 }
 
-// Whether a proxy fence covers the last write of each unit. There is a row of times for each member of each cluster, if
-// there was a fence; what agents wrote needs none.
+// Whether a proxy fence covers the last write of each unit; what agents wrote needs none. If there was a fence, each
+// member of each cluster has the number of a row of times, and the time of its own last fence.
 int are_fenced(const char *tuple, const s64 *given) {
     const Access access = access_of(tuple, given);
-    const s32 *covered = (void *)array_in(tuple, MORE)->data;
+    int any = given[EXTRAS] > 0;
+    const s32 *covered = any ? (void *)array_in(tuple, MORE)->data : 0;
+    const s32 *own = any ? (void *)array_in(tuple, MORE + 1)->data : 0;
     Lane lane;
     EACH_LANE {
-        const s32 *row = covered + (block / given[CLUSTER] * given[MEMBERS] + lane.member) * given[MEMBERS];
+        s64 place = block / given[CLUSTER] * given[MEMBERS] + lane.member;
+        const s32 *row = any ? access.known + covered[place] * given[WIDTH] + given[SKIPPED] : 0;
         EACH_UNIT {
             s32 writer = access.writers[unit];
             if (writer < 0 || writer >= given[MEMBERS]) continue;
-            if (!given[HAS_MORE] || row[writer] <= access.written[unit]) return WRONG;
+            if (!any) return WRONG;
+            s32 time = access.written[unit];
+            if (row[writer] <= time && !(writer == lane.member && own[place] > time)) return WRONG;
         }
     }
     return FINE;

@@ -63,12 +63,19 @@ int end_product(const char *tuple, const s64 *given) {
     const s64 *agents = (void *)array_in(tuple, AGENT_ROWS)->data;
     s32 *reading = (void *)array_in(tuple, STILL_READING)->data, *times = (void *)array_in(tuple, AGENT_TIMES)->data;
     s32 *lines = (void *)array_in(tuple, LAST_READ_LINES)->data;
-    for (s64 w = 0; w < given[HOW_MANY]; w++)
+    s64 count = given[HOW_MANY];
+    for (s64 w = 0; w < count; w++)
         for (int side = 0; side < 2; side++) {
-            s64 matrix = matrices[2 * which[w] + side];
+            s64 matrix = matrices[2 * which[w] + side], before = 0;
+            s32 alike = 1;  // warps with that agent that read that matrix
+            while (before < w && (matrices[2 * which[before] + side] != matrix || agents[before] != agents[w])) before++;
+            if (before < w) continue;
+            for (s64 v = w + 1; v < count; v++)
+                alike += matrices[2 * which[v] + side] == matrix && agents[v] == agents[w];
+            s32 *row = times + agents[w] * given[UNIT_COUNT];
             for (s64 i = starts[matrix]; i < starts[matrix + 1]; i++) {
-                reading[cells[i]] -= 1;
-                times[agents[w] * given[UNIT_COUNT] + cells[i]] = (s32)given[ENDS_NOW];
+                reading[cells[i]] -= alike;
+                row[cells[i]] = (s32)given[ENDS_NOW];
                 lines[cells[i]] = (s32)given[END_LINE];
             }
         }

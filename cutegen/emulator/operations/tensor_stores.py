@@ -88,7 +88,7 @@ def _store(lanes: Lanes, lane: Lane, origin: SharedOperand, tensor: TensorMap, a
     parts = inside.reshape(-1, PIECE // size)
     cut = parts.any(axis=1) & ~parts.all(axis=1)
     if has_any(cut) and not _padded(lanes, tensor):
-        beyond = int((~parts[cut]).sum(axis=1).max()) * tensor.itemsize
+        beyond = int((~parts[cut]).sum(axis=1).max()) * size
         text = f"overwrites {beyond} bytes after the end of a row of its tensor: it stores whole {PIECE} bytes"
         raise Stop("tensor-map", text, origin.instruction, lane)
     if has_any(inside):

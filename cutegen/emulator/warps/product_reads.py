@@ -22,7 +22,8 @@ from cutegen.emulator.ptx.model import Instruction
 from cutegen.emulator.warps.shared_matrices import Places
 
 _ELEMENTS: dict[int, type[np.unsignedinteger[Any]]] = {1: np.uint8, 2: np.uint16, 4: np.uint32}
-_KEPT, _LARGEST = 128, 1 << 13  # reads that are kept, each of no more than so many units
+_KEPT = 128  # reads that are kept, or written parts of one
+_UNITS = 1 << 21  # of all reads that are kept
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,10 +162,9 @@ def product_reads(
     if key in _kept:
         return _kept[key]
     made = _product_reads(lanes, warps, find(), itemsize)
-    if len(made.cells) <= _LARGEST:
-        if len(_kept) >= _KEPT:
-            del _kept[next(iter(_kept))]
-        _kept[key] = made
+    _kept[key] = made
+    while len(_kept) > _KEPT or sum(len(reads.cells) for reads in _kept.values()) > _UNITS:
+        del _kept[next(iter(_kept))]
     return made
 
 
