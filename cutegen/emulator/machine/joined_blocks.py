@@ -8,14 +8,16 @@ An arm is a basic block that its lanes leave to the place where the others go at
 after the arm is private: it may hold anything in lanes that do not take the arm. So what computes it runs for all
 lanes, and never leaves poison.
 
-It is no fault where the way of a lane depends on what was never written, if that makes no difference. No arm is run as
-its instructions then: `Undecided` is raised, and the launch runs again, block by block.
+It is no fault where the way of a lane depends on what was never written, if that makes no difference. What an arm that
+only computes has written means nothing in such a lane afterwards. No other arm is run as its instructions then:
+`Undecided` is raised, and the launch runs again, block by block.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from operator import is_
 from typing import Any
 
 from cutegen.emulator.arithmetic.arrays import Array
@@ -31,7 +33,7 @@ _LONGEST = 24  # instructions of an arm: where no lane takes a longer one, a bra
 
 
 class Undecided(Exception):
-    """Raised where it depends on what was never written which lanes take an arm."""
+    """Raised where it depends on what was never written which lanes take an arm that does more than compute."""
 
 
 @dataclass(frozen=True)
@@ -91,16 +93,17 @@ def _is_over_an_arm(blocks: Sequence[Block], at: int, before: Sequence[Collectio
 class Arm:
     """Which lanes take an arm of `count` instructions: those that do not take the branch `over` it.
 
-    `instruction` is the branch and `slot` that of its predicate; `latest` are the lanes that took the arm last.
+    `instruction` is the branch and `slot` that of its predicate; `latest` are the lanes that took the arm last, and
+    `undecided` those that may have, as it depends on what was never written, None where there were none. Only arms that
+    are `pure`, whose instructions do nothing but compute, may have such.
     """
 
-    def __init__(self, over: End, count: int) -> None:
+    def __init__(self, over: End, count: int, pure: bool) -> None:
         assert over.guard is not None and over.instruction is not None
-        self.count = count
+        self.count, self.pure = count, pure
         self.slot, self._negated, self.instruction = over.guard, not over.negated, over.instruction
-        self._value: Array | None = None
-        self._mask: Mask = None
-        self._alive: Mask = None
+        self.undecided: Mask = None
+        self._of: tuple[object, ...] = ()
         self._found: tuple[Any, Mask] = None, None
 
     def under_guard(self, instruction: Instruction) -> Instruction:
@@ -113,22 +116,24 @@ class Arm:
         return self._found[0]
 
     def of(self, lanes: Lanes, mask: Mask) -> tuple[Any, Mask]:
-        """The lanes of the mask that take it, as `Lanes.guard` tells them, and those that do not, if they are some.
-
-        Raises Undecided.
+        """The lanes of the mask that are sure to take it, as `Lanes.guard` tells them, and the others, if they are
+        some. Raises Undecided.
         """
-        value = lanes.bits[self.slot]
-        if value is None or self.slot in lanes.poison:
-            if lanes.undecided(self.slot, mask) is not None:
-                raise Undecided
-            self._value, self._found = None, self._among(lanes, mask)
-        elif value is not self._value or mask is not self._mask or lanes.alive is not self._alive:
-            self._value, self._mask, self._alive = value, mask, lanes.alive
-            self._found = self._among(lanes, mask)
+        value, poison = lanes.bits[self.slot], lanes.poison.get(self.slot)
+        now = value, poison, mask, lanes.alive
+        if value is not None and len(self._of) == len(now) and all(map(is_, now, self._of)):
+            return self._found
+        undecided = lanes.undecided(self.slot, mask) if value is None or poison is not None else None
+        if undecided is not None and not self.pure:
+            raise Undecided
+        self._of, self.undecided = now, undecided
+        sure = mask if undecided is None else lanes.without(mask, undecided)
+        self._found = (False, None) if sure is False else self._among(lanes, sure, mask)
         return self._found
 
-    def _among(self, lanes: Lanes, mask: Mask) -> tuple[Any, Mask]:
-        inner = lanes.guard(self.slot, self._negated, mask, self.instruction)
+    def _among(self, lanes: Lanes, sure: Mask, mask: Mask) -> tuple[Any, Mask]:
+        """Those lanes of the mask that take it and the others; of those that are `sure` it is known."""
+        inner = lanes.guard(self.slot, self._negated, sure, self.instruction)
         if inner is mask or inner is False:
             return inner, None
         inner = lanes.known(inner)
@@ -149,17 +154,25 @@ class InArm:
     """The operation of an instruction of an arm, which runs in those lanes only.
 
     `private` are the slots of those registers that it writes and the arm alone reads, with their widths, `fresh` says
-    that it reads none of these.
+    that it reads none of these. `shared` are the slots of the others that it writes.
     """
 
-    def __init__(self, arm: Arm, operation: Operation, private: Sequence[tuple[int, int]], fresh: bool) -> None:
-        self._arm, self._operation, self._fresh = arm, operation, fresh
+    def __init__(
+        self, arm: Arm, operation: Operation, private: Sequence[tuple[int, int]], fresh: bool, shared: Sequence[int]
+    ) -> None:
+        self._arm, self._operation, self._fresh, self._shared = arm, operation, fresh, shared
         self._private: list[tuple[int, int, Array]] = [
             (slot, width, constant_array(0, width)) for slot, width in private
         ]
 
     def __call__(self, lanes: Lanes, mask: Mask) -> None:
         inner, others = self._arm.of(lanes, mask)
+        self._run(lanes, mask, inner, others)
+        if self._arm.undecided is not None and self._shared:
+            lanes.lose(self._shared, self._arm.undecided)
+
+    def _run(self, lanes: Lanes, mask: Mask, inner: Any, others: Mask) -> None:
+        """Runs it in the lanes `inner` of the mask, which are not the `others`."""
         if inner is mask:
             self._operation(lanes, mask)
             return

@@ -70,7 +70,7 @@ class NativeSteps:
                 self._add(body, part)
                 count += own
             else:
-                arms.append(Arm(part.over, own))
+                arms.append(Arm(part.over, own, None not in part.block.pure))
                 self._add_arm(body, part, arms[-1], self._live[part.number + 1])
         after = [self._live[n] for n in successors(program.blocks, last.number)]
         live = frozenset(end_registers(last.block, program.slots)).union(*after)
@@ -96,6 +96,7 @@ class NativeSteps:
             zip(block.instructions, block.pure, block.reads, block.writes, strict=True)
         ):
             private = [slot for slot in writes or () if slot not in live]
+            kept = tuple(slot for slot in writes or () if slot in live)
             shared = writes is None or len(private) < len(writes)
             guarded = arm.under_guard(instruction)
             if op is not None and not shared and self.gathering.knows(instruction, op):
@@ -106,13 +107,12 @@ class NativeSteps:
             if guarded is instruction:
                 body.reads.append(reads)
             else:
-                kept = tuple(slot for slot in writes or () if slot in live)
                 body.reads.append((*reads, arm.slot, *kept))
             if place in doing:
                 operation = doing[place]
                 if guarded is not instruction:
                     fresh = not set(private).intersection(reads)
-                    operation = InArm(arm, operation, [(slot, widths[slot]) for slot in private], fresh)
+                    operation = InArm(arm, operation, [(slot, widths[slot]) for slot in private], fresh, kept)
                     looked = looked or op is None or not self.gathering.knows(guarded, op)
                 body.operations.append((first + place, operation))
         if not looked:

@@ -45,6 +45,9 @@ def arms(*bounds: tuple[str, int], place: int = 0) -> str:
     return "".join(ARM.format(how=how, bound=n, number=i, place=place) for i, (how, n) in enumerate(bounds))
 
 
+OPEN = "setp.lt.u32 %p1, %r7, 5;\n@%p1 bra ON;\n"  # by %r7, which nothing has written,
+SOME = "setp.gt.u32 %p2, %r0, 50;\n@!%p2 and.b32 %r7, %r0, 7;\n"  # or only the first lanes,
+LANES = "setp.gt.u32 %p2, %r0, 50;\n@%p2 mov.b32 %r9, 0;\nst.global.b32 [%rd6], %r9;"  # of which alone it is stored
 BODIES = {
     "some, all and no lanes": START + "mov.b32 %r3, 1;" + arms(("lt", 9), ("gt", 200), ("lt", 200), ("ge", 41)) + STORE,
     # %r3 is nobody's after the arms, so that it may hold anything where a lane takes none
@@ -59,9 +62,26 @@ BODIES = {
     + "add.u32 %r8, %r8, 1;\nsetp.lt.u32 %p2, %r8, 3;\n@%p2 bra AGAIN;\nst.global.b32 [%rd6], %r9;",
     "out of bounds in an arm": START + arms(("lt", 9), ("lt", 96), place=4) + "st.global.b32 [%rd6], %r9;",
     "never written in some lanes": START + arms(("lt", 9)) + "st.global.b32 [%rd6], %r3;",
-    # Whether the first arm is taken depends on nothing, which makes no difference; the second one stores
-    "undecided": START
-    + "setp.lt.u32 %p1, %r7, 5;\n@%p1 bra ON;\nadd.u32 %r4, %r9, 1;\nON:\nst.global.b32 [%rd6], %r9;",
+    # Whether an arm is taken depends on nothing, which makes no difference where it only computes
+    "open": START + OPEN + "add.u32 %r4, %r9, 1;\nON:\nst.global.b32 [%rd6], %r9;",
+    "open, never read as written": START + OPEN + "add.u32 %r9, %r9, 1;\nON:\nst.global.b32 [%rd6], %r9;",
+    "open in some lanes": START + SOME + OPEN + "add.u32 %r9, %r9, 1;\nON:\n" + LANES,
+    "open in some lanes, by numpy": START
+    + SOME
+    + OPEN
+    + "shl.b32 %r4, %r9, 2;\nex2.approx.ftz.f32 %r9, %r4;\nadd.u32 %r9, %r9, %r4;\nON:\n"
+    + LANES,
+    "open in some lanes, never read as written": START
+    + SOME
+    + OPEN
+    + "ex2.approx.ftz.f32 %r9, %r9;\nON:\nst.global.b32 [%rd6], %r9;",
+    "open in all lanes of an arm within one": START
+    + SOME
+    + "setp.gt.u32 %p2, %r0, 60;\n@!%p2 bra END;\n"
+    + OPEN
+    + "ex2.approx.ftz.f32 %r9, %r9;\nON:\nmov.b32 %r3, %r9;\nEND:\n"
+    + LANES,
+    "undecided load": START + OPEN + "ld.global.b32 %r4, [%rd5];\nON:\nst.global.b32 [%rd6], %r9;",
     "undecided store": START + "setp.lt.u32 %p1, %r7, 5;\n@%p1 bra ON;\nst.global.b32 [%rd6], %r9;\nON:\nret;",
     "undecided load out of bounds": START
     + "setp.lt.u32 %p1, %r7, 5;\n@%p1 bra ON;\nld.global.b32 %r4, [%rd5+4000];\nON:\nst.global.b32 [%rd6], %r9;",
@@ -87,6 +107,7 @@ BODIES = {
     + "st.global.b32 [%rd6], %r9;",
 }
 FALLS_BACK = ("out of bounds", "undecided", "never", "race")
+FAULTS = ("out of", "never", "store", "race")
 
 
 def outcome(body: str, orders: int = 1) -> tuple[Any, ...]:
@@ -114,11 +135,11 @@ def test_joined_blocks_leave_what_each_alone_leaves(name: str, orders: int, monk
 
     monkeypatch.setattr(Schedule, "_execute", counted)
     assert outcome(BODIES[name], orders) == without
-    assert bool(without[1]) == any(word in name for word in ("out of", "never", "store", "race"))
+    assert bool(without[1]) == any(word in name for word in FAULTS)
     apart = [number for joined, number in runs if not joined]
     assert bool(apart) == any(word in name for word in FALLS_BACK)
     assert any(joined for joined, _ in runs)
-    if name == "private registers":
+    if name in ("open in some lanes", "private registers"):
         assert {number for _, number in runs} == {0}
 
 
@@ -129,8 +150,8 @@ def test_a_kernel_with_an_undecided_arm_is_run_apart_at_once_the_next_time(monke
     tried = []
     among = joined_blocks.Arm.of
     monkeypatch.setattr(joined_blocks.Arm, "of", lambda *given: tried.append(1) or among(*given))  # type: ignore[func-returns-value]
-    first = outcome(BODIES["undecided"])
+    first = outcome(BODIES["undecided load"])
     assert tried and not first[1]
     tried.clear()
-    assert outcome(BODIES["undecided"]) == first
+    assert outcome(BODIES["undecided load"]) == first
     assert not tried
