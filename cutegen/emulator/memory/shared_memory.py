@@ -27,6 +27,7 @@ from cutegen.emulator.checks.shared_races import AccessLog, SharedAccess
 from cutegen.emulator.lanes import Mask, first_lane, spread, value_at
 from cutegen.emulator.memory.copy_groups import Copy, CopyGroups
 from cutegen.emulator.memory.core_loads import CoreLoads
+from cutegen.emulator.memory.core_stores import CoreStores
 from cutegen.emulator.memory.placement import BASE
 from cutegen.emulator.memory.shared_faults import astray, flying, misaligned, outside, part_of_mbarrier
 from cutegen.emulator.memory.units import UNITS, join_units, split_units
@@ -65,6 +66,7 @@ class SharedMemory:
         # The core may be there since the history was made without it
         found = core() if isinstance(self.log, AccessLog) or self.log.has_core else None
         self._core = None if found is None else CoreLoads(found, size, shape, self.data, self.flags, self.log)
+        self._stores = None if found is None else CoreStores(found, shape, self.data, self.flags, self.dirty)
         self._pending = CopyGroups(shape)
         self._blocks = np.arange(shape[1])[None, :]
         self._known: tuple[Array, int, int, int] | None = None
@@ -130,17 +132,17 @@ class SharedMemory:
 
     def mark_barrier(self, access: SharedAccess, there: bool) -> None:
         """Says that an mbarrier lies where an access is, or that it does no longer, which leaves nothing written."""
-        for j in range(access.count):
-            self._put(access, j, None, None, _BARRIER if there else UNWRITTEN)  # type: ignore[arg-type]
+        self._put(access, (), (), _BARRIER if there else UNWRITTEN)
 
     def put(self, access: SharedAccess, size: int, values: Sequence[Array], poison: Sequence[Poison]) -> None:
         """Puts values of `size` bytes, with the poison of each, where an access is; what may be wrong was looked at."""
         each = size // self.unit
-        for i, value in enumerate(values):
-            bits = poison[i]
-            marks = [None] * each if bits is None else [p != 0 for p in split_units(bits, each, UNITS[self.unit])]
-            for j, part in enumerate(split_units(value, each, UNITS[self.unit])):
-                self._put(access, i * each + j, part, marks[j])
+        units: list[Array] = []
+        marks: list[Mask] = []
+        for value, bits in zip(values, poison, strict=True):
+            units += split_units(value, each, UNITS[self.unit])
+            marks += [None] * each if bits is None else [p != 0 for p in split_units(bits, each, UNITS[self.unit])]
+        self._put(access, units, marks)
 
     def access(
         self,
@@ -293,11 +295,18 @@ class SharedMemory:
             rows, columns = spread(access.rows + j, self.shape)[lanes], spread(self._columns(access), self.shape)[lanes]
             self._kept_origins()[rows, columns] = spread(np.where(poison, self.origins.stored, 0), self.shape)[lanes]
 
-    def _put(self, access: SharedAccess, j: int, value: Array, poison: Mask, flag: int = 0) -> None:
-        """Writes unit `j` of an access in every lane of its mask, or only the unit's flags where `value` is None.
+    def _put(self, access: SharedAccess, values: Sequence[Array], poison: Sequence[Mask], flag: int = 0) -> None:
+        """Writes the units of an access in every lane of its mask, or only their flags where there are no `values`.
 
-        `poison` is the mask of the lanes in which the value is poison, and `flag` is set for all of them.
+        `poison`, where there are values, has the lanes in which each is poison, and `flag` is set for all of them.
         """
+        if self.origins is None and self._stores is not None and self._stores.put(access, values, poison, flag):
+            return
+        for j in range(access.count):
+            self._put_unit(access, j, values[j] if values else None, poison[j] if poison else None, flag)
+
+    def _put_unit(self, access: SharedAccess, j: int, value: Array | None, poison: Mask, flag: int) -> None:
+        """Writes unit `j` of an access, as `_put` does."""
         if poison is not None:
             self.keep_origins(access, j, poison)
         rows, mask, threads = access.rows + j, access.mask, self.shape[0]
@@ -350,8 +359,7 @@ class SharedMemory:
         """
         access = replace(self.access(address, offset, size, mask, instruction), tensor=tensor)
         self.check_free(access, "writes")
-        for j in range(access.count):
-            self._put(access, j, None, None, _IN_FLIGHT)  # type: ignore[arg-type]
+        self._put(access, (), (), _IN_FLIGHT)
         self.log.write(access)
         origin = None if self.origins is None else self.origins.loaded
         self._pending.begin(Copy(access, tuple(values), tuple(poison), tuple(flights), origin))
@@ -369,8 +377,7 @@ class SharedMemory:
         for copy in self._pending.wait(left, mask):
             if self.origins is not None and copy.origin is not None:
                 self.origins.stored = copy.origin
-            for j, (value, poison) in enumerate(zip(copy.values, copy.poison, strict=True)):
-                self._put(copy.access, j, value, poison)
+            self._put(copy.access, copy.values, copy.poison)
             self.log.landed(copy.access)
             landed.append(copy.access)
             copy.arrive(self.shape)

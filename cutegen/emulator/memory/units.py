@@ -21,6 +21,8 @@ def join_units(parts: Sequence[Array]) -> Array:
 
 def split_units(value: Array, each: int, unit: Any) -> list[Array]:
     """A value as `each` units of the type `unit`, the lowest first; high bits beyond those are dropped."""
+    if each == 1:
+        return [np.asarray(value).astype(unit, copy=False)]
     size = each * np.dtype(unit).itemsize
     value = np.ascontiguousarray(np.asarray(value).astype(UNITS[size]))
     parts = value[..., None].view(unit)

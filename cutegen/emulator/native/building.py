@@ -29,9 +29,11 @@ SOURCES = (
     "first_writes.h",
     "functions.h",
     "global_accesses.h",
+    "matrices.h",
     "operations.h",
     "products.h",
     "shared_loads.h",
+    "shared_stores.h",
     "shuffles.h",
 )
 COMPILER_VARIABLE = "CC"

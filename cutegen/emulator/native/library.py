@@ -73,6 +73,9 @@ Noted = Literal[
     "end_product",
     "accumulate",
     "shuffle",
+    "multiply_warps",
+    "spread_matrices",
+    "store_shared",
 ]
 _ACCESSES: tuple[Noted, ...] = get_args(Noted)
 

@@ -17,16 +17,13 @@ from cutegen.emulator.operations.operands import Note, Operation, Places
 from cutegen.emulator.operations.state import Lanes
 from cutegen.emulator.ptx.model import Immediate, Instruction, Register
 from cutegen.emulator.warps.by_warp import by_thread, by_warp, check_whole_warps, registers_by_warp, whole_warps
+from cutegen.emulator.warps.core_matrices import CoreMatrixLoad, CoreMma
 from cutegen.emulator.warps.tensor_cores import Mma, compile_matrix_copy, places_a, places_b, places_c
 
 
-def _fragment(lanes: Lanes, registers: Sequence[Register | Immediate], slots: Mapping[str, int]) -> Array:
+def _fragment(lanes: Lanes, registers: Sequence[Array]) -> Array:
     """The bits of the registers of a fragment: uint32 of shape (warps, 32, registers)."""
-    parts = [
-        by_warp(lanes, np.asarray(r.bits, np.uint32) if isinstance(r, Immediate) else lanes.get(slots[r.name]))
-        for r in registers
-    ]
-    return np.stack(parts, axis=-1)
+    return np.stack([by_warp(lanes, one) for one in registers], axis=-1)
 
 
 def _poison(lanes: Lanes, registers: Sequence[Register | Immediate], slots: Mapping[str, int]) -> Array:
@@ -42,6 +39,12 @@ def _poison(lanes: Lanes, registers: Sequence[Register | Immediate], slots: Mapp
 def multiply_operation(mma: Mma, instruction: Instruction, slots: Mapping[str, int]) -> Operation:
     """The operation of mma.sync, whose semantics are `mma`. `slots` numbers the registers by name."""
     width = {"f16": 2}.get(mma.accumulator, 1)  # accumulators in a register
+    none, by_core = np.zeros((), np.uint32), CoreMma(mma)
+    sources = [
+        (None, np.asarray(one.bits, np.uint32)) if isinstance(one, Immediate) else (slots[one.name], none)
+        for one in (*mma.a, *mma.b, *mma.c)
+    ]
+    read = {slot for slot, _ in sources}
 
     def poison_of_result(lanes: Lanes) -> Array | None:
         """Which registers of D hold an element that depends on poison: in its row of A, its column of B or its own C.
@@ -61,12 +64,17 @@ def multiply_operation(mma: Mma, instruction: Instruction, slots: Mapping[str, i
 
     def multiply(lanes: Lanes, mask: Mask) -> None:
         check_whole_warps(lanes, mask, instruction)
-        result = mma(*(_fragment(lanes, registers, slots) for registers in (mma.a, mma.b, mma.c)))
-        bad = poison_of_result(lanes) if lanes.poison else None
+        held = [constant if slot is None else lanes.get(slot) for slot, constant in sources]
+        found = None if lanes.core is None else by_core.run(lanes.core, lanes, held)
+        if found is None:
+            fragments = (held[: len(mma.a)], held[len(mma.a) : -len(mma.c)], held[-len(mma.c) :])
+            result = mma(*(_fragment(lanes, registers) for registers in fragments))
+            found = np.stack([by_thread(lanes, result[..., i]) for i in range(len(mma.destinations))])
+        bad = None if lanes.poison.keys().isdisjoint(read) else poison_of_result(lanes)
         for i, register in enumerate(mma.destinations):
             if register.width:
                 lost = None if bad is None else by_thread(lanes, bad[..., i])
-                lanes.put(slots[register.name], by_thread(lanes, result[..., i]), mask, lost)
+                lanes.put(slots[register.name], found[i], mask, lost)
 
     return multiply
 
@@ -81,7 +89,7 @@ def matrix_copy_operation(instruction: Instruction, slots: Mapping[str, int], pl
     pointed = read_pointer(
         InstructionReader(instruction), instruction.operands[1 if load else 0], "shared", slots, places
     )
-    offset, rows = pointed.offset, 8 * copy.count
+    offset, rows, by_core = pointed.offset, 8 * copy.count, CoreMatrixLoad(copy)
     note("shared", 2)
 
     def leading(lanes: Lanes, mask: Mask) -> Mask:
@@ -92,16 +100,19 @@ def matrix_copy_operation(instruction: Instruction, slots: Mapping[str, int], pl
         where = pointed.known_base(lanes, mask, instruction)
         check_whole_warps(lanes, mask, instruction)
         values, bad = lanes.shared.load(where, offset, 2, 8, leading(lanes, mask), instruction)
-        found = copy.fragment(_rows(lanes, values, rows))
-        none = np.zeros((1, 1), np.uint16)
-        marks = [none if b is None else poison_whole(poisoned_lanes(b), 16) for b in bad]
+        filled = None if lanes.core is None else by_core.run(lanes.core, lanes, values)
+        if filled is None:
+            found = copy.fragment(_rows(lanes, values, rows))
+            filled = np.stack([by_thread(lanes, found[..., i]) for i in range(copy.count)])
         poison: Array | None = None
         if any(b is not None for b in bad):
+            none = np.zeros((1, 1), np.uint16)
+            marks = [none if b is None else poison_whole(poisoned_lanes(b), 16) for b in bad]
             poison = copy.fragment(_rows(lanes, marks, rows))
         for i, register in enumerate(copy.registers):
             if register.width:
                 lost = None if poison is None else by_thread(lanes, np.asarray(poison)[..., i])
-                lanes.put(slots[register.name], by_thread(lanes, found[..., i]), mask, lost)
+                lanes.put(slots[register.name], filled[i], mask, lost)
 
     def store_matrices(lanes: Lanes, mask: Mask) -> None:
         where = pointed.known_base(lanes, mask, instruction)
