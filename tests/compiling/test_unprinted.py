@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("cutlass")
 
-from cutlass._mlir.dialects import gpu
+from cutlass._mlir.dialects import cuda, gpu
 
 from cutegen.codegen import generate
 from cutegen.compiling.loading import load
@@ -30,7 +30,8 @@ targets: [sm_80]
 """
 
 
-def test_no_code_is_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("code", [gpu.GPUModuleOp, cuda.KernelOp])
+def test_no_code_is_printed(code: type, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (module,) = generate(SPEC, "x.yaml").modules
     (path := tmp_path / "doubled.py").write_text(module.text, encoding="utf-8")
     loaded = load(path, "unprinted")
@@ -40,7 +41,7 @@ def test_no_code_is_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         printed.append(self)
         return ""
 
-    monkeypatch.setattr(gpu.GPUModuleOp, "__str__", note)
+    monkeypatch.setattr(code, "__str__", note)
     loaded.compile_for("sm_80")
     assert printed, "this release of the compiler prints no code: nothing needs to be done about it"
     printed.clear()
@@ -49,9 +50,10 @@ def test_no_code_is_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert not printed and build.ptx == artefact.ptx
 
 
-def test_it_is_printed_again_afterwards() -> None:
-    own = gpu.GPUModuleOp.__str__
+@pytest.mark.parametrize("code", [gpu.GPUModuleOp, cuda.KernelOp])
+def test_it_is_printed_again_afterwards(code: type) -> None:
+    own = code.__str__
     with pytest.raises(KeyError), unprinted_code():
-        assert gpu.GPUModuleOp.__str__ is not own
+        assert code.__str__ is not own
         raise KeyError
-    assert gpu.GPUModuleOp.__str__ is own
+    assert code.__str__ is own
