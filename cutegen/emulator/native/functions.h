@@ -132,18 +132,23 @@ static inline u32 directed_fma(float a, float b, float c, int direction) {
     return canonical(bits);
 }
 
-// 2 to the power of a number, as arithmetic/exponentials.py computes it.
-static const double powers_of_log_2[] = {
-    0x1.0000000000000p+0, 0x1.62e42fefa39efp-1, 0x1.ebfbdff82c58ep-3, 0x1.c6b08d704a0bfp-5,
-    0x1.3b2ab6fba4e77p-7, 0x1.5d87fe78a6730p-10, 0x1.430912f86c786p-13, 0x1.ffcbfc588b0c5p-17,
-    0x1.62c0223a5c822p-20, 0x1.b5253d395e7c1p-24, 0x1.e4cf5158b8ec7p-28, 0x1.e8cac7351bb22p-32,
-    0x1.c3bd650fc2983p-36};
-
+// 2 to the power of a number, as arithmetic/exponentials.py computes it. Without a loop, so that lanes are a vector.
 static inline u32 power_of_2(u32 a) {
     double x = f32_of(a);
     x = x < -1000 ? -1000 : x > 1000 ? 1000 : x;
-    double moved = x + 0x1.8p52, f = x - (moved - 0x1.8p52), power = powers_of_log_2[12];
-    for (int i = 11; i >= 0; i--) power = power * f + powers_of_log_2[i];
+    double moved = x + 0x1.8p52, f = x - (moved - 0x1.8p52), power = 0x1.c3bd650fc2983p-36;
+    power = power * f + 0x1.e8cac7351bb22p-32;
+    power = power * f + 0x1.e4cf5158b8ec7p-28;
+    power = power * f + 0x1.b5253d395e7c1p-24;
+    power = power * f + 0x1.62c0223a5c822p-20;
+    power = power * f + 0x1.ffcbfc588b0c5p-17;
+    power = power * f + 0x1.430912f86c786p-13;
+    power = power * f + 0x1.5d87fe78a6730p-10;
+    power = power * f + 0x1.3b2ab6fba4e77p-7;
+    power = power * f + 0x1.c6b08d704a0bfp-5;
+    power = power * f + 0x1.ebfbdff82c58ep-3;
+    power = power * f + 0x1.62e42fefa39efp-1;
+    power = power * f + 0x1.0000000000000p+0;
     double scale = f64_of((wide_bits_of(moved) + 1023) << 52);  // its last bits are those of the whole number
     return is_nan(a) ? NAN32 : bits_of((float)(power * scale));
 }

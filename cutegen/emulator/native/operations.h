@@ -1,7 +1,7 @@
 // The operations of the core, as a table: each line is name, type of the result, types of the operands, expression.
 //
-// U1, U2, U3 and U4 have one to four operands, named a, b, c and d. A predicate is a byte, 0 or 1, and a float its raw
-// bits. Every expression must give, bit for bit, what the numpy form of the instruction gives.
+// U1, U2, U3 and U4 have one to four operands, named a, b, c and d; V1 and V2 are U1 and U2 for what kernels do most. A
+// predicate is a byte, 0 or 1, and a float its raw bits. Every expression must give, bit for bit, what the numpy form of the instruction gives.
 
 #define ON_WHOLE(W, H)                                                          \
     U2(add##W, u##W, u##W, u##W, (u##W)(a + b))                                 \
@@ -31,7 +31,7 @@
 #define WIDENED(N, W)                            \
     U1(zx##N##_##W, u##W, u##N, (u##W)a)         \
     U1(sx##N##_##W, u##W, u##N, (u##W)(s##W)(s##N)a) \
-    U1(tr##W##_##N, u##N, u##W, (u##N)a)
+    V1(tr##W##_##N, u##N, u##W, (u##N)a)
 
 #define ORDERED(NAME, TEST)                                        \
     U2(NAME##f32, u8, u32, u32, (f32_of(a) TEST f32_of(b)))        \
@@ -73,9 +73,9 @@
     U1(popc64, u32, u64, (u32)__builtin_popcountll(a))                                   \
     U1(clz32, u32, u32, a ? (u32)__builtin_clz(a) : 32)                                  \
     U1(clz64, u32, u64, a ? (u32)__builtin_clzll(a) : 64)                                \
-    U2(addf32, u32, u32, u32, bits_of(f32_of(a) + f32_of(b)))                            \
-    U2(subf32, u32, u32, u32, bits_of(f32_of(a) - f32_of(b)))                            \
-    U2(mulf32, u32, u32, u32, bits_of(f32_of(a) * f32_of(b)))                            \
+    V2(addf32, u32, u32, u32, bits_of(f32_of(a) + f32_of(b)))                            \
+    V2(subf32, u32, u32, u32, bits_of(f32_of(a) - f32_of(b)))                            \
+    V2(mulf32, u32, u32, u32, bits_of(f32_of(a) * f32_of(b)))                            \
     U2(divf32, u32, u32, u32, bits_of(f32_of(a) / f32_of(b)))                            \
     U1(rcpf32, u32, u32, bits_of(1.0f / f32_of(a)))                                      \
     U1(sqrtf32, u32, u32, bits_of(sqrtf(f32_of(a))))                                     \
@@ -83,18 +83,18 @@
     U3(fmarzf32, u32, u32, u32, u32, directed_fma(f32_of(a), f32_of(b), f32_of(c), 0))   \
     U3(fmarmf32, u32, u32, u32, u32, directed_fma(f32_of(a), f32_of(b), f32_of(c), -1))  \
     U3(fmarpf32, u32, u32, u32, u32, directed_fma(f32_of(a), f32_of(b), f32_of(c), 1))   \
-    U1(rcpapproxf32, u32, u32, bits_of((float)(1.0 / (double)f32_of(a))))                \
-    U1(ex2approxf32, u32, u32, power_of_2(a))                                            \
+    V1(rcpapproxf32, u32, u32, bits_of((float)(1.0 / (double)f32_of(a))))                \
+    V1(ex2approxf32, u32, u32, power_of_2(a))                                            \
     U1(sqrtapproxf32, u32, u32, bits_of((float)sqrt((double)f32_of(a))))                 \
-    U1(rsqrtapproxf32, u32, u32, bits_of((float)(1.0 / sqrt((double)f32_of(a)))))        \
+    V1(rsqrtapproxf32, u32, u32, bits_of((float)(1.0 / sqrt((double)f32_of(a)))))        \
     U2(divfullf32, u32, u32, u32, bits_of((float)((double)f32_of(a) / (double)f32_of(b)))) \
     U2(divapproxf32, u32, u32, u32, approximate_quotient(a, b))                          \
-    U2(minf32, u32, u32, u32, extreme(a, b, 0))                                          \
-    U2(maxf32, u32, u32, u32, extreme(a, b, 1))                                          \
-    U2(minnanf32, u32, u32, u32, is_nan(a) || is_nan(b) ? NAN32 : extreme(a, b, 0))      \
-    U2(maxnanf32, u32, u32, u32, is_nan(a) || is_nan(b) ? NAN32 : extreme(a, b, 1))      \
-    U1(ftzf32, u32, u32, a & 0x7f800000u ? a : a & 0x80000000u)                          \
-    U1(satf32, u32, u32, saturated(a))                                                   \
+    V2(minf32, u32, u32, u32, extreme(a, b, 0))                                          \
+    V2(maxf32, u32, u32, u32, extreme(a, b, 1))                                          \
+    V2(minnanf32, u32, u32, u32, is_nan(a) || is_nan(b) ? NAN32 : extreme(a, b, 0))      \
+    V2(maxnanf32, u32, u32, u32, is_nan(a) || is_nan(b) ? NAN32 : extreme(a, b, 1))      \
+    V1(ftzf32, u32, u32, a & 0x7f800000u ? a : a & 0x80000000u)                          \
+    V1(satf32, u32, u32, saturated(a))                                                   \
     ORDERED(eq, ==)                                                                      \
     ORDERED(lt, <)                                                                       \
     ORDERED(le, <=)                                                                      \
@@ -103,7 +103,7 @@
     UNORDERED(leu, >)                                                                    \
     U1(nanf32, u8, u32, is_nan(a))                                                       \
     U1(nanf64, u8, u64, (a & ~SIGN64) > 0x7ff0000000000000u)                             \
-    U1(canonf32, u32, u32, canonical(a))                                                 \
+    V1(canonf32, u32, u32, canonical(a))                                                 \
     U1(rnif32, u32, u32, bits_of(rintf(f32_of(a))))                                      \
     U1(rzif32, u32, u32, bits_of(truncf(f32_of(a))))                                     \
     U1(rmif32, u32, u32, bits_of(floorf(f32_of(a))))                                     \
@@ -118,11 +118,11 @@
     U1(u64_f32, u32, u64, bits_of((float)a))                                             \
     U1(s32_f64, u64, u32, wide_bits_of((double)(s32)a))                                  \
     U1(u32_f64, u64, u32, wide_bits_of((double)a))                                       \
-    U1(f32_bf16, u16, u32, (u16)to_bf16(a))                                              \
-    U1(bf16_f32, u32, u16, (u32)a << 16)                                                 \
-    U2(f32_bf16x2, u32, u32, u32, to_bf16(a) << 16 | to_bf16(b))                         \
+    V1(f32_bf16, u16, u32, (u16)to_bf16(a))                                              \
+    V1(bf16_f32, u32, u16, (u32)a << 16)                                                 \
+    V2(f32_bf16x2, u32, u32, u32, to_bf16(a) << 16 | to_bf16(b))                         \
     U1(f32_f16, u16, u32, (u16)to_f16(a))                                                \
     U1(f16_f32, u32, u16, from_f16(a))                                                   \
-    U2(f32_f16x2, u32, u32, u32, to_f16(a) << 16 | to_f16(b))                            \
+    V2(f32_f16x2, u32, u32, u32, to_f16(a) << 16 | to_f16(b))                            \
     U1(rnatf32, u32, u32, is_nan(a) ? NAN32 : (a + 0x1000) & ~0x1fffu)                   \
     U1(rntf32, u32, u32, is_nan(a) ? NAN32 : (a + 0xfff + (a >> 13 & 1)) & ~0x1fffu)
