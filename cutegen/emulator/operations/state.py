@@ -70,6 +70,7 @@ class Lanes:
         self.open: Instruction | None = None
         self.origins: Origins | None = None
         self.warps: dict[int, tuple[Mask, Array]] = {}  # by the identity of a mask, of which warps it has all lanes
+        self.leaders: dict[tuple[int, ...], tuple[object, tuple[Array, Array]]] = {}  # as elect.sync found them
         self.core = core()
         self._team = team
         self._known: dict[tuple[tuple[int, ...], bytes], Array] = {}

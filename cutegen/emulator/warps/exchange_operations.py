@@ -19,6 +19,8 @@ from cutegen.emulator.warps import exchanges
 from cutegen.emulator.warps.by_warp import by_thread, by_warp, check_converged, taking_part
 from cutegen.emulator.warps.core_shuffles import CoreShuffle
 
+_MASKS = 64  # of lanes, whose leaders are kept
+
 EXCHANGES = frozenset(("shfl", "vote", "match", "redux", "elect"))
 """The opcodes of instructions by which the threads of a warp exchange values."""
 
@@ -187,16 +189,30 @@ def _election(reader: InstructionReader, slots: Mapping[str, int]) -> Operation:
     leads = reader.target(leads_operand, TYPES["pred"])
     members, slot = _source(reader, mask_operand, "b32", slots)
 
-    def elect(lanes: Lanes, mask: Mask) -> None:
-        _check_written(lanes, (slot,), mask, instruction)
+    def elected(lanes: Lanes, mask: Mask) -> tuple[Array, Array]:
+        """The number of each lane's leader, and whether the lane leads."""
         check_converged(lanes, members(lanes), mask, instruction)
         here = taking_part(lanes, mask)
         named = by_warp(lanes, members(lanes)) & exchanges.ballot(here, here)
         first = (named[..., None] >> np.arange(WARP, dtype=np.uint32) & np.uint32(1)).argmax(axis=2)
+        return by_thread(lanes, first.astype(np.uint32)), by_thread(lanes, np.asarray(first == exchanges.LANES))
+
+    def elect(lanes: Lanes, mask: Mask) -> None:
+        _check_written(lanes, (slot,), mask, instruction)
+        if slot < 0:  # a constant, with which a loop elects the same leaders in every round
+            state = instruction, lanes.active(mask), lanes.alive, lanes.left
+            key = tuple(map(id, state))
+            if key not in lanes.leaders:
+                if len(lanes.leaders) >= _MASKS:
+                    lanes.leaders.clear()
+                lanes.leaders[key] = state, elected(lanes, mask)
+            numbers, leading = lanes.leaders[key][1]
+        else:
+            numbers, leading = elected(lanes, mask)
         if number.width:
-            lanes.put(slots[number.name], by_thread(lanes, first.astype(np.uint32)), mask)
+            lanes.put(slots[number.name], numbers, mask)
         if leads.width:
-            lanes.put(slots[leads.name], by_thread(lanes, np.asarray(first == exchanges.LANES)), mask)
+            lanes.put(slots[leads.name], leading, mask)
 
     return elect
 

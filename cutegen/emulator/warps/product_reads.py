@@ -22,7 +22,7 @@ from cutegen.emulator.ptx.model import Instruction
 from cutegen.emulator.warps.shared_matrices import Places
 
 _ELEMENTS: dict[int, type[np.unsignedinteger[Any]]] = {1: np.uint8, 2: np.uint16, 4: np.uint32}
-_KEPT = 128  # reads that are kept, or written parts of one
+_KEPT = 128  # written parts of reads
 _UNITS = 1 << 21  # of all reads that are kept
 
 
@@ -147,7 +147,24 @@ def lost_rows(unwritten: Array, where: Array, itemsize: int, unit: int) -> Array
     return np.asarray(unwritten[where // unit].any(axis=-1))
 
 
-_kept: dict[object, ProductReads] = {}
+class _Kept:
+    """The reads of products by what they follow from: the latest ones, of so many units together at most."""
+
+    def __init__(self, most: int) -> None:
+        self._most, self._units = most, 0
+        self._reads: dict[object, ProductReads] = {}
+
+    def get(self, key: object) -> ProductReads | None:
+        return self._reads.get(key)
+
+    def add(self, key: object, reads: ProductReads) -> None:
+        self._reads[key] = reads
+        self._units += len(reads.cells)
+        while self._units > self._most:
+            self._units -= len(self._reads.pop(next(iter(self._reads))).cells)
+
+
+_kept = _Kept(_UNITS)
 
 
 def product_reads(
@@ -159,12 +176,10 @@ def product_reads(
     """
     memory, team = lanes.shared, lanes.team
     key = of, itemsize, lanes.shape, team.size, memory.size, memory.unit, warps.tobytes()
-    if key in _kept:
-        return _kept[key]
-    made = _product_reads(lanes, warps, find(), itemsize)
-    _kept[key] = made
-    while len(_kept) > _KEPT or sum(len(reads.cells) for reads in _kept.values()) > _UNITS:
-        del _kept[next(iter(_kept))]
+    made = _kept.get(key)
+    if made is None:
+        made = _product_reads(lanes, warps, find(), itemsize)
+        _kept.add(key, made)
     return made
 
 
