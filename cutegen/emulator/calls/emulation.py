@@ -16,6 +16,7 @@ from cutegen.emulator.host.capture import Launch
 from cutegen.emulator.host.emulated import launched
 from cutegen.emulator.host.launching import Report
 from cutegen.emulator.host.limits import CURRENT_STREAM, named_stream
+from cutegen.emulator.memory.bound_tensors import PLACES
 
 _CURRENT: ContextVar[Emulation | None] = ContextVar("emulation", default=None)
 
@@ -65,8 +66,10 @@ class Emulation:
         named = [*tensors_of(arguments), *pointers_of(arguments, self.memory)]
         places = {tensor.untyped_storage().data_ptr() for _, tensor in named}
         spare = [(name, x) for name, x in addressed(arguments, self.memory) if x.data_ptr() not in places]
-        regions = self.memory.regions([*named, *spare], self._ranges, {x.data_ptr() for _, x in spare})
-        self._ranges += len(regions)
+        count = len(named) + len(spare)
+        first = self._ranges if self._ranges + count <= PLACES else 0
+        regions = self.memory.regions([*named, *spare], first, {x.data_ptr() for _, x in spare})
+        self._ranges = first + len(regions)
         launches = build.host(*(passed(value, regions) for value in arguments.values()))
         tensors = [region.tensor for region in regions if region.tensor.span]
         try:

@@ -14,6 +14,8 @@ Role = Literal["in", "out", "inout"]
 """What a kernel does with a tensor: reads it, writes all of it, or both (see `BoundTensor`)."""
 
 _ROOM = 1 << 48  # bytes between the address ranges of two tensors
+PLACES = (1 << 57) // _ROOM - 2
+"""Numbers of tensors, from 0 on, whose addresses fit the 57 bits that a tensor map has for one."""
 NEAR = -(_ROOM // 4)
 """Bytes from the address that a kernel is told of a folded tensor to where its elements lie: before all it is told."""
 

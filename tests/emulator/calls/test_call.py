@@ -18,6 +18,7 @@ from cutlass.cute.runtime import from_dlpack  # noqa: E402
 from cutegen import emulator  # noqa: E402
 from cutegen.emulator import CaptureError, CompileError, Fault, FaultError  # noqa: E402
 from cutegen.emulator.calls.call import NoSuchTensor, NothingLaunched, WrongArguments  # noqa: E402
+from cutegen.emulator.calls.memory import Memory  # noqa: E402
 
 
 @pytest.fixture
@@ -57,6 +58,27 @@ def test_a_jit_function(a: Any, b: Any, c: Any) -> None:
     (ran,) = called.ran
     assert (ran.asked.grid, ran.asked.block, ran.report.orders) == ((2, 1, 1), (32, 1, 1), 3)
     assert called.result is None and "default stream" in called.notes[0]
+
+
+def test_places_for_tensors_are_used_again(a: Any, b: Any, c: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call after hundreds of others has addresses that fit a tensor map; its own tensors are still far apart."""
+    known: list[list[int]] = []
+    regions = Memory.regions
+
+    def noted(*given: Any) -> Any:
+        found = regions(*given)
+        known.append([region.at >> 48 for region in found])
+        return found
+
+    monkeypatch.setattr(Memory, "regions", noted)
+    monkeypatch.setattr("cutegen.emulator.calls.emulation.PLACES", 8)
+
+    with emulator.emulating("sm_80"):
+        compiled = functions.compiled_add()
+        for _ in range(4):
+            compiled(a, b, c)
+    assert torch.equal(c, a + b)
+    assert known == [[1, 2, 3], [4, 5, 6], [1, 2, 3], [4, 5, 6]]
 
 
 @pytest.mark.usefixtures("dataclasses")

@@ -6,7 +6,12 @@ import numpy as np
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from cutegen.emulator.memory.bound_tensors import NEAR, PLACES, place
 from cutegen.emulator.memory.tensor_maps import TensorMap
+
+
+def test_addresses_of_all_places_fit_a_tensor_map() -> None:
+    assert NEAR + place(0, 0) > 0 and place((1 << 20) - 1, PLACES - 1) + (1 << 46) < 1 << 57
 
 
 @given(st.sampled_from([1, 2, 4]), st.integers(1, 40), st.integers(1, 4), st.integers(-40, 40), st.integers(-3, 3))
