@@ -49,15 +49,31 @@ def small(spec: KernelSpec) -> dict[str, int]:
 def checks(host: Host) -> Iterator[Check]:
     yield from _disagreeing(host)
     yield from _not_taken(host)
-    yield from _meaningless_strides(host)
+    yield from _meaningless_strides(host, "")
+    if (usual := as_promised(host)) is not None:
+        yield from _meaningless_strides(usual, ", wide accesses")
     yield from _limits(host)
     yield from _far_apart(host)
 
 
+def as_promised(host: Host) -> Host | None:
+    """The same with tensors that stand as the kernel takes them, where a call would else copy them before; None where
+    it copies none.
+    """
+    usual = host.plan.ways[0].spec
+    aligned = {t.name: t.align or 1 for t in usual.tensors if t.align != host.spec.tensor(t.name).align}
+    sizes = small(usual)
+    if not copies(host.module) or not host.spec.takes(sizes) or not usual.takes(sizes):
+        return None
+    case = replace(host.case, sizes=sizes, aligned=aligned)
+    return replace(host, case=case, tensors=make_tensors(host.spec, case, host.executor.device))
+
+
 def made_of(host: Host, names: Iterable[str], sizes: Mapping[str, int]) -> dict[str, torch.Tensor]:
-    """The tensors of those names, with other sizes than those of the call."""
+    """The tensors of those names, aligned as those of the call, with other sizes."""
     made = {}
     for tensor in map(host.spec.tensor, names):
+        tensor = replace(tensor, align=host.case.aligned.get(tensor.name, tensor.align))
         shape = tuple(sizes[m] for m in tensor.shape)
         data = data_for(tensor, shape, "integers", 3)
         strides = strides_for(tensor, sizes, "padded")
@@ -104,9 +120,9 @@ def _not_taken(host: Host) -> Iterator[Check]:
             return
 
 
-def _meaningless_strides(host: Host) -> Iterator[Check]:
+def _meaningless_strides(host: Host, of: str) -> Iterator[Check]:
     """Strides that nobody steps along, which torch lets be anything: along modes of size 1, and where there are no
-    elements.
+    elements. `of` is added to the checks' names.
     """
     spec = host.spec
     empty = op_of(spec).modes_that_may_be_empty(spec.compute, {t.name: t for t in spec.tensors})
@@ -125,7 +141,7 @@ def _meaningless_strides(host: Host) -> Iterator[Check]:
             made = made_of(host, [t.name for t in spec.tensors], sizes)
             for tensor in having:
                 made[tensor.name] = strided(tensor, made[tensor.name], mode)
-            yield host.with_sizes(sizes).takes(having[0].argument, where.format(mode), made)
+            yield host.with_sizes(sizes).takes(having[0].argument, where.format(mode) + of, made)
 
 
 def where_strides_mean_nothing(host: Host) -> Iterator[tuple[str, dict[str, int]]]:

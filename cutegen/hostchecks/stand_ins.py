@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, suppress
-from dataclasses import replace
 from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -14,8 +13,7 @@ from cutegen.codegen.host import can_be_made
 from cutegen.contract import as_called, compiled_arguments, copies
 from cutegen.expressions.places import parts_of
 from cutegen.hostchecks.judging import Check, Host
-from cutegen.hostchecks.sizes import made_of, small, where_strides_mean_nothing, with_stride
-from cutegen.verification.tensors import make_tensors
+from cutegen.hostchecks.sizes import as_promised, made_of, where_strides_mean_nothing, with_stride
 
 if TYPE_CHECKING:
     import torch
@@ -34,7 +32,7 @@ def checks(host: Host) -> Iterator[Check]:
     if host.spec.named:
         yield Check(output, "outputs by place", partial(_by_place, host))
     yield Check(output, "errors of a launch", partial(_raises, host, None))
-    if (usual := _as_promised(host)) is not None:
+    if (usual := as_promised(host)) is not None:
         yield Check(output, "errors of a launch, wide accesses", partial(_raises, usual, None))
         if (elsewhere := _on_another(usual, usual.views)) is not None:
             what = "the kernel of another GPU, wide accesses"
@@ -212,17 +210,6 @@ def _with_free_strides(host: Host) -> dict[str, torch.Tensor] | None:
             views[tensor.name] = with_stride(tensor, views[tensor.name], mode, odd)
         return views
     return None
-
-
-def _as_promised(host: Host) -> Host | None:
-    """The same with tensors that stand as the kernel takes them, where a call would else copy them before."""
-    usual = host.plan.ways[0].spec
-    aligned = {t.name: t.align or 1 for t in usual.tensors if t.align != host.spec.tensor(t.name).align}
-    sizes = small(usual)
-    if not copies(host.module) or not host.spec.takes(sizes) or not usual.takes(sizes):
-        return None
-    case = replace(host.case, sizes=sizes, aligned=aligned)
-    return replace(host, case=case, tensors=make_tensors(host.spec, case, host.executor.device))
 
 
 def _on_another(host: Host, views: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor | None] | None:
