@@ -258,6 +258,12 @@ class Clocks:
         known = self._rows.times(self._known[clusters, members], self.warps + np.maximum(others, 0))
         return np.asarray((known > times) | (others < 0) | ((others == members) & (times != ALWAYS)))
 
+    def is_before(self, cluster: int, member: int, other: int, time: int) -> bool:
+        """`before` of one entry."""
+        if other < 0 or (other == member and time != ALWAYS):
+            return True
+        return self._rows.time(self._known[cluster, member], self.warps + other) > time
+
     def ran_before(self, clusters: Array, members: Array, others: Array, times: Array) -> Array:
         """Whether the warps of `others` have run since those times, as members know, whatever memory shows of it."""
         known = self._rows.times(self._known[clusters, members], others // WARP)

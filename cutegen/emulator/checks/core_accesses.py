@@ -13,6 +13,7 @@ from cutegen.emulator.native.library import AccessResult, Core, Noted
 
 _CHANGING = 7
 """From this place on the numbers that the core is given change from access to access."""
+_RESULTS = {result.value: result for result in AccessResult}
 _NONE = np.zeros((0, 0), np.int32)
 
 Given = tuple[tuple[Array, ...], int]
@@ -72,4 +73,4 @@ class CoreAccesses:
 
     def run(self, what: Noted, given: Given) -> AccessResult:
         """Notes an access, or looks at it."""
-        return AccessResult(self.core.accesses[what](*given))
+        return _RESULTS[self.core.accesses[what](*given)]

@@ -61,6 +61,10 @@ class KnownRows:
         """The time in one column of each of some rows; both arguments broadcast to the shape of the result."""
         return np.asarray(self._rows.reshape(-1).take(numbers.astype(np.int64) * self.width + columns))
 
+    def time(self, number: int, column: int) -> int:
+        """The time in one column of one row."""
+        return int(self._rows[number, column])
+
     def learn(self, holder: Array, places: Array, groups: Array, more: Array) -> None:
         """Lets some entries of a holder have the larger ones of the times in their rows, and those of their group.
 

@@ -24,6 +24,7 @@ from cutegen.emulator.native.library import AccessResult, Noted, core
 from cutegen.emulator.ptx.model import Instruction
 
 _NOBODY = -1
+_NO_UNITS: Array = np.zeros(0, np.int64)
 
 
 class SharedHistory:
@@ -143,7 +144,8 @@ class SharedHistory:
         """
         if not checked:
             self.check_writable(access)
-        rows, columns = self.runs(access)
+        several = access.mask is None or np.count_nonzero(access.mask) > 1
+        rows, columns = self.runs(access) if several else (_NO_UNITS, _NO_UNITS)
         if len(rows) > 1 and overlap(rows, columns, np.broadcast_to(access.count, len(rows))):
             touches = self.touches(access)
             twice = np.ones(len(touches.rows), np.bool_)

@@ -146,9 +146,12 @@ def _pieces(
         inside: Array = left
         if low < arena.low or arena.high < high:
             inside = (where >= arena.low) & (where + piece <= arena.high)
-        numbers = np.flatnonzero(inside & left)
+            numbers = np.flatnonzero(inside & left)
+            some = where[numbers]
+        else:  # then no arena before has any of it
+            numbers, some = np.arange(len(where)), where
         if len(numbers):
-            cells = (where[numbers] - arena.start) // piece
+            cells = some - arena.start >> piece.bit_length() - 1
             if arena.flags is not None and has_any(gaps := (group_of(arena.flags, piece)[cells] & GAP).any(axis=1)):
                 raise access.gap(arena, np.full((1, 1), cells[gaps][0]), piece, mask, instruction)
             if access.earlier is not None:

@@ -65,6 +65,8 @@ def async_store_operation(instruction: Instruction, slots: Mapping[str, int], pl
 
 def check_same_block(lanes: Lanes, access: SharedAccess, uses: Uses) -> None:
     """Raises Stop unless the mbarriers that are used lie in the blocks whose memory the access is."""
+    if len(uses.blocks) == 1 and access.columns is None and uses.lane(0)[1] == uses.blocks[0]:
+        return
     own = np.arange(lanes.shape[1])[None, :]
     blocks = spread(own if access.columns is None else access.columns, lanes.shape)[uses.lanes]
     if has_any(bad := blocks != uses.blocks):

@@ -200,7 +200,7 @@ def target_of(
 ) -> tuple[SharedAccess, Uses]:
     """Where a lane's copy writes so many bytes, and the mbarrier that counts them. Raises Stop for a fault."""
     uses = counter.uses_of(lanes, lane)
-    return replace(to, size=size).access_of(lanes, lane)[0], uses
+    return to.of_size(size).access_of(lanes, lane)[0], uses
 
 
 def _to_global(target: Pointer, origin: SharedOperand) -> One:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -42,6 +42,10 @@ class SharedOperand:
     size: int = SIZE
     counted: bool = False
     align: int = SIZE
+
+    def of_size(self, size: int) -> SharedOperand:
+        """The same of so many bytes."""
+        return self if size == self.size else replace(self, size=size)
 
     def access(self, lanes: Lanes, mask: Mask) -> tuple[SharedAccess, Array]:
         """The bytes that the lanes of a mask use, and the blocks that have them, for each lane.

@@ -315,6 +315,13 @@ class Mbarriers:
         """
         clocks, found = self.clocks, sorted_uses or sort_uses(uses)
         places = uses.places
+        if len(places) == 1 and (one := self._all.get(found.keys[0])) is not None:
+            lane = uses.lane(0)
+            cluster, member = int(clocks.cluster[lane]), int(clocks.member[lane])
+            if clocks.is_before(cluster, member, one.maker, one.made):
+                one.used[member] = clocks.now
+                yield found.index[0], one
+                return
         clusters, members = clocks.cluster.reshape(-1).take(places), clocks.member.reshape(-1).take(places)
         all_of_them = [self._all.get(key) for key in found.keys]
         rows = [(0, 0, 0) if one is None else (one.maker, one.made, one.published) for one in all_of_them]

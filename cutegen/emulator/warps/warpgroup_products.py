@@ -48,6 +48,9 @@ _MOST_GROUPS = 7
 _ROWS = 16
 """Of the result that one warp makes."""
 
+_KEPT = 64
+_LOST: dict[int, tuple[Array, Array]] = {}  # by the identity of what products mean nothing, which and which registers
+
 
 def warpgroup_operation(instruction: Instruction, slots: Mapping[str, int], note: Note) -> Operation:
     """The operation of a wgmma instruction that does not wait. Raises UnsupportedInstruction for other forms."""
@@ -225,7 +228,10 @@ def _places(form: ProductForm, lanes: Lanes, warps: Array, descriptors: Array, s
 
 def _of_warp(lanes: Lanes, get: Getter, warps: Array, instruction: Instruction) -> Array:
     """What an operand is in each of the warps. Raises Stop unless all lanes of a warp have the same."""
-    values = by_warp(lanes, get(lanes))[warps]
+    given = np.asarray(get(lanes))
+    if given.size == 1:
+        return np.full(len(warps), given.reshape(-1)[0])
+    values = by_warp(lanes, given)[warps]
     differing = (values != values[:, :1]).any(axis=1)
     if has_any(differing):
         warp = int(warps[int(differing.argmax())])
@@ -327,7 +333,7 @@ def _accumulate(
             warp = int(warps[int(bad.argmax()) % len(warps)])
             raise Stop("never-written", text, form.instruction, _lane(lanes, warp))
     if unknown is not None or lost is not None:
-        new = None if unknown is None else _by_lane(form, unknown)
+        new = None if unknown is None else _lost_by_lane(form, unknown)
         kept = None if poisoned is None or lost is None else keeps[:, None] & (~resting[:, :, None] | poisoned)
         products.lose(form.slots, warps, new, kept)
     sign, found = form.signs[0] * form.signs[1], products.core
@@ -345,6 +351,16 @@ def _by_lane(form: ProductForm, products: Array) -> Array:
     # Register i of lane l has row l // 4 + 8 * (i // 2 % 2) and column 8 * (i // 4) + 2 * (l % 4) + i % 2
     by_lane = products.reshape(len(products), 2, 8, form.columns // 8, 4, 2).transpose(3, 1, 5, 0, 2, 4)
     return by_lane.reshape(form.columns // 2, len(products), WARP)
+
+
+def _lost_by_lane(form: ProductForm, lost: Array) -> Array:
+    """The same of products that mean nothing, which is found once for those that come again and again."""
+    found = _LOST.get(id(lost))
+    if found is None:
+        if len(_LOST) >= _KEPT:
+            _LOST.clear()
+        found = _LOST[id(lost)] = lost, _by_lane(form, lost)
+    return found[1]
 
 
 def _poisoned(lanes: Lanes, slots: Sequence[int], warps: Array) -> Array:
