@@ -93,6 +93,10 @@ def build(
         if asked and (no_compile or no_verify):
             raise click.UsageError(f"{flag} cannot go with {'--no-compile' if no_compile else '--no-verify'}")
     progress = progress_of_reading(selection)
+    if not (no_compile or no_verify):
+        from cutegen.verifying.setup import begin_imports
+
+        begin_imports()  # before those of this process, which take a while, too
     from cutegen.verbs.building.build import Options
     from cutegen.verbs.building.build import build as run
     from cutegen.verbs.building.output import build_json, print_build

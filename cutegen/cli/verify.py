@@ -87,6 +87,10 @@ def verify(
     selection = select_specs(specs, None)
     progress = progress_of_reading(selection)
     try:
+        if where == "cpu" and not others:
+            from cutegen.verifying.setup import begin_imports
+
+            begin_imports()  # before those of this process, which take a while, too
         from cutegen.console import print_diagnostics
         from cutegen.project.state import other_files
         from cutegen.verbs.building.output import print_recorded, print_verify, recorded_json, verify_json

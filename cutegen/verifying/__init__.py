@@ -4,8 +4,3 @@
 """
 
 from __future__ import annotations
-
-from cutegen.verifying.jobs import Job
-from cutegen.verifying.pool import SoFar, verify_all
-
-__all__ = ["Job", "SoFar", "verify_all"]

@@ -8,7 +8,8 @@ from dataclasses import replace
 from types import TracebackType
 
 from cutegen.verification.sharing import deal
-from cutegen.verifying.jobs import TIMEOUT, Job, worker_setup
+from cutegen.verifying.jobs import Job
+from cutegen.verifying.setup import TIMEOUT, worker_setup
 from cutegen.workers import Crew
 
 

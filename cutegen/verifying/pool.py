@@ -17,7 +17,8 @@ from cutegen.verification.cases import Case
 from cutegen.verification.report import CaseReport, HostCheck, KernelReport, case_from_json, from_json
 from cutegen.verification.sharing import deal
 from cutegen.verifying.ahead import Ahead
-from cutegen.verifying.jobs import TIMEOUT, Job, worker_setup
+from cutegen.verifying.jobs import Job
+from cutegen.verifying.setup import TIMEOUT, worker_setup
 from cutegen.workers import Crew, Death, Ending, exit_text
 
 WORKERS = 3  # at a time: verification mostly waits for Python, and a GPU has room for a few

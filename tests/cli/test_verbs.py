@@ -258,6 +258,27 @@ def test_check_compiles_and_runs_nothing(tmp_path: Path, monkeypatch: pytest.Mon
     assert result.exit_code == 0 and not stand_in.jobs and "nothing was compiled or executed" in result.stdout
 
 
+@pytest.mark.parametrize(
+    ("verb", "begins"),
+    [
+        (["build"], True),
+        (["build", "--check"], False),
+        (["build", "--no-verify"], False),
+        (["verify", "--on", "cpu"], True),
+        (["verify", "--on", "gpu"], False),
+    ],
+)
+def test_what_workers_import_is_begun_before_specs_are_read(
+    verb: list[str], begins: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[str] = []
+    monkeypatch.setattr("cutegen.verifying.setup.begin_imports", lambda: begun.append("imports"))
+    monkeypatch.setattr("cutegen.project.sources.gather", lambda *a, **more: begun.append("specs"))
+    monkeypatch.setattr("cutegen.verbs.building.build.gather", lambda *a, **more: begun.append("specs"))
+    CliRunner().invoke(cli, [*verb, str(project(tmp_path, "one"))])
+    assert begun == ["imports"] * begins + ["specs"]
+
+
 def test_the_diff_is_what_a_build_changes(tmp_path: Path) -> None:
     specs = project(tmp_path, "same", "stale", "missing", "edited", "orphaned")
     out = put(specs)

@@ -15,7 +15,7 @@ from cutegen.project.sources import Unit, gather
 from cutegen.project.state import FileState, compare
 from cutegen.verification import Case, CaseReport, HostCheck, KernelReport
 from cutegen.verification.report import Reason, Status
-from cutegen.verifying import Job as VerificationJob
+from cutegen.verifying.jobs import Job as VerificationJob
 
 ADD = """\
 cutegen: 1

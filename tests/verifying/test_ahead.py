@@ -44,9 +44,11 @@ from cutegen.verification.report import KernelReport  # noqa: E402
 from cutegen.verification.runner import verify_case  # noqa: E402
 from cutegen.verification.sharing import deal  # noqa: E402
 from cutegen.verification.tensors import poisons  # noqa: E402
-from cutegen.verifying import Job, kernel, verify_all, worker  # noqa: E402
+from cutegen.verifying import kernel, worker  # noqa: E402
 from cutegen.verifying import prepared as preparing  # noqa: E402
 from cutegen.verifying.ahead import Ahead  # noqa: E402
+from cutegen.verifying.jobs import Job  # noqa: E402
+from cutegen.verifying.pool import verify_all  # noqa: E402
 from cutegen.verifying.worker import _Verifier  # noqa: E402
 from cutegen.workers import Going, Last  # noqa: E402
 
@@ -321,7 +323,6 @@ def test_a_build_has_what_it_prepared_verified_and_ends_it(
         return verifier(jobs, **more)
 
     monkeypatch.setattr(meanwhile, "Ahead", Seen)
-    monkeypatch.setattr(building, "prepare", lambda setup: None)
     monkeypatch.setattr(building, "compile_beside", lambda: None)
     monkeypatch.setattr("cutegen.verbs.building.compilation.compile_all", StandInCompiler(compiled))
     monkeypatch.setattr("cutegen.verbs.building.verification.verify_all", verify)

@@ -23,7 +23,9 @@ from cutegen import emulator
 from cutegen.verbs.building.verification import why_unexecuted
 from cutegen.verification import KernelReport, gpu_missing
 from cutegen.verification.executors import make_executor
-from cutegen.verifying import Job, pool, verify_all
+from cutegen.verifying import pool
+from cutegen.verifying.jobs import Job
+from cutegen.verifying.pool import verify_all
 from cutegen.verifying.worker import _executor
 from cutegen.workers import prepare
 from cutegen.workers.worker import Setup, Worker

@@ -17,7 +17,8 @@ from cutegen.verification.agenda import Agenda, agenda_of
 from cutegen.verification.parts import Part, report_of, together
 from cutegen.verification.report import CaseReport, HostCheck, Status
 from cutegen.verification.sharing import Share, Turns, Whole, deal
-from cutegen.verifying import Job, SoFar, verify_all
+from cutegen.verifying.jobs import Job
+from cutegen.verifying.pool import SoFar, verify_all
 
 SHARED = [(0, 2)]
 

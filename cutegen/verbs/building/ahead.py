@@ -9,8 +9,8 @@ from types import TracebackType
 from cutegen.project.sources import Unit
 from cutegen.verbs.building import verification
 from cutegen.verification import Extent
-from cutegen.verifying import Job
 from cutegen.verifying.ahead import Ahead
+from cutegen.verifying.jobs import Job
 from cutegen.workers import processors
 
 

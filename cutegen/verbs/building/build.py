@@ -25,8 +25,6 @@ from cutegen.verbs.building.compilation import Compilation, compile_and_tell, no
 from cutegen.verbs.building.verification import Verification, verify_here
 from cutegen.verification import UNTIL_FAILURE, Extent
 from cutegen.verifying.ahead import Ahead
-from cutegen.verifying.jobs import worker_setup
-from cutegen.workers import prepare
 
 
 @dataclass(frozen=True)
@@ -114,8 +112,6 @@ def build(selection: Selection, options: Options, progress: Progress) -> BuildRe
     What is wrong is in the report; raises only what no check foresees (KeyboardInterrupt, MemoryError).
     """
     try:
-        if options.compile and options.verify:
-            prepare(worker_setup("cpu"))  # whose process those that compile are forked from, too: while specs are read
         gathered = gather(selection, read=lambda: progress.step(None))
     finally:
         progress.stop()

@@ -19,8 +19,9 @@ from cutegen.project.sources import Unit
 from cutegen.verbs.building.compilation import compiled_before
 from cutegen.verification import UNTIL_FAILURE, Extent, KernelReport
 from cutegen.verification.kept import Kept
-from cutegen.verifying import Job, SoFar, verify_all
 from cutegen.verifying.ahead import Ahead
+from cutegen.verifying.jobs import Job
+from cutegen.verifying.pool import SoFar, verify_all
 
 _SHOWN_FAILURES = 8
 _SHOWN_REASON = 300  # characters

@@ -506,12 +506,11 @@ def test_the_core_is_compiled_once_the_specs_are_read_beside_the_kernels(
     tmp_path: Path, compiler: Compiler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     specs, begun = project(tmp_path, "fine"), []
-    monkeypatch.setattr(build_module, "prepare", lambda setup: begun.append("imports"))
     monkeypatch.setattr(build_module, "gather", lambda *a, **more: begun.append("specs") or gather(*a, **more))
     monkeypatch.setattr(build_module, "compile_beside", lambda: begun.append("core"))
     compiler(lambda job: begun.append("kernel") or good(job))  # type: ignore[func-returns-value]
     assert run(specs).exit_code == 0
-    assert begun == ["imports", "specs", "core", "kernel", "kernel"]  # for two targets
+    assert begun == ["specs", "core", "kernel", "kernel"]  # for two targets
 
 
 def test_each_kernel_says_what_stopped_it(tmp_path: Path, compiler: Compiler) -> None:
