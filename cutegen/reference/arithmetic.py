@@ -6,6 +6,7 @@ rounding is added. Operands arrive in the node's dtype, as `expressions.annotate
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -243,11 +244,9 @@ def relu(x: Bounded) -> Bounded:
 
 def absolute(x: Bounded) -> Bounded:
     """The absolute value: ||x'| - |x|| <= ex."""
-    return (
-        settle_integer(x.value.abs(), x.error, x.dtype)
-        if not x.dtype.is_float
-        else Bounded(x.value.abs(), x.error, x.dtype)
-    )
+    if x.dtype.is_float:
+        return Bounded(x.value.abs(), x.error, x.dtype)
+    return settle_integer(x.value.abs(), x.error, x.dtype)
 
 
 def function(name: str, x: Bounded, dtype: Dtype, fast_math: bool = False) -> Bounded:
@@ -271,15 +270,16 @@ def function(name: str, x: Bounded, dtype: Dtype, fast_math: bool = False) -> Bo
         return _sloped(getattr(torch, name), kind.slope, x, dtype)
     result = _monotone(getattr(torch, name), absolute(x) if kind.even else x, dtype)
     if name == "exp" and fast_math and dtype is Dtype.f32:
-        size = torch.where(x.value.isfinite(), x.value.abs() + x.error, 0.0)
-        more = 2 * unit(dtype) * size * (result.value.abs() + result.error)
-        result = replace(result, error=result.error + torch.where(result.value.isfinite(), more, 0.0))
-    if name in ("exp", "exp2") and some(
-        result.value.isinf()
-    ):  # ends with a multiplication by a power of two, which what follows may be fused with
-        value = getattr(torch, name)(x.value)
-        error = value - getattr(torch, name)(x.value - x.error)
-        return replace(result, overflowed=_overflowed(x.value.isfinite(), value, error.nan_to_num(0), result))
+        more = 2 * unit(dtype) * (x.value.abs() + x.error) * (result.value.abs() + result.error)
+        if not _all_finite(more):
+            size = torch.where(x.value.isfinite(), x.value.abs() + x.error, 0.0)
+            more = 2 * unit(dtype) * size * (result.value.abs() + result.error)
+            more = torch.where(result.value.isfinite(), more, 0.0)
+        result = replace(result, error=result.error + more)
+    if name in ("exp", "exp2") and some(result.value.isinf()):
+        # It ends with a multiplication by a power of two, which what follows may be fused with
+        value, least = (getattr(torch, name)(one) for one in (x.value, x.value - x.error))
+        return replace(result, overflowed=_overflowed(x.value.isfinite(), value, (value - least).nan_to_num(0), result))
     return result
 
 
@@ -290,18 +290,28 @@ def _monotone(f: Callable[[torch.Tensor], torch.Tensor], x: Bounded, dtype: Dtyp
     """
     import torch
 
-    up = torch.full_like(x.value, torch.inf)
     value = f(x.value)
+    if x.known:
+        return settle(value, x.error, allowance(value, x.error, dtype), dtype, lambda: x.exact.expand_as(value))
     # one float64 further out: x + e may round inward
+    up = torch.full((), torch.inf, dtype=torch.float64, device=value.device)
+    low, high = f(torch.nextafter(x.value - x.error, -up)), f(torch.nextafter(x.value + x.error, up))
     known = x.exact
-    low = torch.where(known, value, f(torch.nextafter(x.value - x.error, -up)))
-    high = torch.where(known, value, f(torch.nextafter(x.value + x.error, up)))
+    if some(known):
+        low, high = torch.where(known, value, low), torch.where(known, value, high)
     error = torch.maximum((high - value).abs(), (value - low).abs())
-    same = ((low == value) & (high == value)) | (low.isnan() & value.isnan() & high.isnan())
-    same &= x.error.isfinite()
-    error = torch.where(same, 0.0, error.nan_to_num(torch.inf, torch.inf))
-    error = torch.where(x.error.isfinite(), error, torch.inf)
+    same = known  # which is of no account where all are finite
+    if value.requires_grad or not _all_finite(error) or not _all_finite(x.error):
+        same = ((low == value) & (high == value)) | (low.isnan() & value.isnan() & high.isnan())
+        same &= x.error.isfinite()
+        error = torch.where(same, 0.0, error.nan_to_num(torch.inf, torch.inf))
+        error = torch.where(x.error.isfinite(), error, torch.inf)
     return settle(value, error, allowance(value, error, dtype), dtype, lambda: same)
+
+
+def _all_finite(x: torch.Tensor) -> bool:
+    """Whether numbers that are not negative are all finite."""
+    return x.numel() > 0 and float(x.detach().max()) < math.inf  # which no NaN is
 
 
 def _sloped(f: Callable[[torch.Tensor], torch.Tensor], slope: float, x: Bounded, dtype: Dtype) -> Bounded:

@@ -31,24 +31,15 @@ from cutegen.reference.asked import family_of, op_of
 from cutegen.reference.casting import cast
 from cutegen.reference.in_parts import parts
 from cutegen.reference.placing import exactly, placed, widened
-from cutegen.reference.rounding import (
-    Bounded,
-)
+from cutegen.reference.repeated import NONE, Kept, Repeats, repeats
+from cutegen.reference.rounding import Bounded
 
 if TYPE_CHECKING:
     import torch
 
 Additions = Callable[[Sequence[str]], "int | None"]  # of the modes of a sum: the most that a term goes through
-_UNSIGNED = (
-    "minimum",
-    "maximum",
-    "relu",
-    "fmin",
-    "fmax",
-    "clamp",
-    "clamp_min",
-    "clamp_max",
-)  # of zeros of both signs either may come
+_UNSIGNED = ("minimum", "maximum", "relu", "fmin", "fmax", "clamp", "clamp_min", "clamp_max")
+"""Of zeros of both signs these give either."""
 
 
 class Expected(NamedTuple):
@@ -98,16 +89,22 @@ def evaluate(
 
 
 def statements(spec: KernelSpec) -> tuple[ex.Typed, ...]:
-    """The statements with a type on every node. Those of the last specs are kept: all cases of a kernel have them."""
+    """The statements with a type on every node."""
+    return _known(spec)[0]
+
+
+def _known(spec: KernelSpec) -> tuple[tuple[ex.Typed, ...], Repeats]:
+    """Its statements, and what they repeat. Those of the last specs are kept: all cases of a kernel have them."""
     found = next((known for one, known in _last if one is spec), None)
     if found is None:
         types = {t.name: t.dtype for t in spec.tensors} | {s.name: s.dtype for s in spec.scalars}
-        found = annotate(spec.compute, types, family_of(spec).accumulator(spec), narrowed=False)
+        typed = annotate(spec.compute, types, family_of(spec).accumulator(spec), narrowed=False)
+        found = typed, repeats(typed)
         _last.append((spec, found))
     return found
 
 
-_last: deque[tuple[KernelSpec, tuple[ex.Typed, ...]]] = deque(maxlen=8)
+_last: deque[tuple[KernelSpec, tuple[tuple[ex.Typed, ...], Repeats]]] = deque(maxlen=8)
 
 
 def _remembered(additions: Additions) -> Additions:
@@ -147,6 +144,7 @@ class Evaluator:
         self.computed: dict[str, Bounded] = {}  # by each statement so far, before it was rounded to a tensor's type
         self.signed: dict[str, bool] = {}  # by target: whether the sign of a zero is known
         self.numbers: dict[tuple[float, float, Dtype], Bounded] = {}
+        self.kept = Kept(NONE)
         self.mode_sizes: dict[str, int] = {}
         for name, values in tensors.items():
             shape = spec.tensor(name).shape
@@ -171,8 +169,10 @@ class Evaluator:
 
     def outputs(self) -> dict[str, Expected]:
         """Evaluates the statements in their order, each once."""
-        found = {}
-        for statement in statements(self.spec):
+        found: dict[str, Expected] = {}
+        typed, repeated = _known(self.spec)
+        self.kept = Kept(repeated)
+        for statement in typed:
             self.computed[statement.target] = computed = self.expr(statement.value)
             self.signed[statement.target] = self.is_signed(statement.value)
             if statement.stored is not None:
@@ -234,6 +234,9 @@ class Evaluator:
         return self.mode_sizes[mode]
 
     def expr(self, node: ex.Expr) -> Bounded:
+        return self.kept.get(node) or self.kept.put(node, self._expr(node))
+
+    def _expr(self, node: ex.Expr) -> Bounded:
         dtype = node.dtype
         assert dtype is not None
         match node:
