@@ -68,7 +68,7 @@ def inspect(
     units = _chosen(gathered, kernel, target)
     cache = None if no_cache else Cache()
     try:
-        compilations = compile_and_tell(units, make_progress(), workers=jobs, cache=cache, target=target)
+        compilations = compile_and_tell(units, make_progress(), workers=jobs, cache=cache, target=target, sass=True)
     except OSError as error:
         raise Refusal(f"no compiler process can run: {error}", code=FINDINGS) from None
     found = [inspect_unit(unit, c.outcomes) for unit, c in zip(units, compilations, strict=True)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cutegen.compiling.artefact import Artefact, Resources, mnemonics
+from cutegen.compiling.artefact import Artefact, Resources, mnemonics, with_sass
 from cutegen.compiling.cache import Cache, cache_key
 from cutegen.compiling.outcome import Compiled, Failed, Job, Outcome
 from cutegen.compiling.pool import compile_all, compile_until
@@ -22,4 +22,5 @@ __all__ = [
     "compile_until",
     "mnemonics",
     "toolchain",
+    "with_sass",
 ]

@@ -1,9 +1,13 @@
 """What a module compiles to: PTX, cubin, SASS, and the resources that one thread and one block take.
 
+The disassembler takes longer to start than ptxas for a small kernel, so that it is only asked where somebody wants the
+SASS or the spills depend on it.
+
 Spill figures are static, as ptxas reports them: bytes in the code's spill instructions, each counted once however
-often a loop runs it. They are counted in the SASS (`STL`, `LDL` times their width), which is exact as long as the
-PTX declares no local array. When it does, the two share those instructions; then ptxas itself has to be asked
-(`spills=` of `extract`), and without its answer the figures are unknown rather than guessed.
+often a loop runs it. Code whose threads have neither a stack nor local memory spills nothing. In other code they are
+counted in the SASS (`STL`, `LDL` times their width), which is exact as long as the PTX declares no local array. When it
+does, the two share those instructions; then ptxas itself has to be asked (`spills=` of `extract`), and without its
+answer the figures are unknown rather than guessed.
 """
 
 from __future__ import annotations
@@ -12,12 +16,13 @@ import base64
 import re
 import tempfile
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from cutegen.compiling.tools import ToolError, find_tool
+from cutegen.compiling.tools import ToolError, find_tool, tool_version
 
 
 @dataclass(frozen=True)
@@ -37,7 +42,8 @@ class Resources:
 class Artefact:
     """What one kernel was compiled to for one target. `missing` says why a part is None, one sentence each.
 
-    `host` is its host code, as `host_code` gives it: what launches the PTX on the CPU emulator.
+    `host` is its host code, as `host_code` gives it: what launches the PTX on the CPU emulator. Where it is not
+    `disassembled`, nobody has asked for its SASS yet: `with_sass` does.
     """
 
     kernel: str
@@ -48,6 +54,7 @@ class Artefact:
     resources: Resources
     missing: tuple[str, ...] = ()  # why a part is None, one sentence each
     host: bytes = b""
+    disassembled: bool = True
 
     def as_json(self) -> dict[str, Any]:
         return {**asdict(self), **{name: _text(getattr(self, name)) for name in ("cubin", "host")}}
@@ -64,6 +71,7 @@ class Artefact:
             sass=data["sass"],
             resources=Resources(**data["resources"]),
             missing=tuple(data["missing"]),
+            disassembled=data["disassembled"],
         )
 
 
@@ -82,7 +90,7 @@ INSTRUCTION = re.compile(
 _WIDTH = re.compile(r"\.[US]?(8|16|32|64|128)(?=\.|$)")
 _LOCAL_ARRAY = re.compile(r"^\s*\.local\s", re.MULTILINE)
 _PTX_TARGET = re.compile(r"^\s*\.target\s+(\w+)", re.MULTILINE)
-_USAGE = re.compile(r"\b(REG|STACK|SHARED):(\d+)")
+_USAGE = re.compile(r"\b(REG|STACK|SHARED|LOCAL):(\d+)")
 
 
 def mnemonics(sass: str) -> Counter[str]:
@@ -123,29 +131,37 @@ def extract(
     cubin: bytes,
     spills: Callable[[], Spills | None] | None = None,
     host: bytes = b"",
+    sass: bool = True,
 ) -> Artefact:
-    """Takes apart a cubin. What a missing or failing tool would have told is None, and `missing` says why."""
-    missing: list[str] = []
-    sass: str | None = None
+    """Takes apart a cubin. What a missing or failing tool would have told is None, and `missing` says why.
+
+    Without `sass` it is not disassembled, unless its spills depend on that or there is no disassembler.
+    """
     usage: dict[str, int] = {}
-    with tempfile.TemporaryDirectory(prefix="cutegen-") as folder:
-        path = Path(folder, "kernel.cubin")
-        path.write_bytes(cubin)
-        try:
-            sass = _disassemble(path)
-        except ToolError as problem:
-            missing.append(f"SASS and spills are unknown: {problem}")
-        try:
+    unused: list[str] = []
+    try:
+        with _file(cubin) as path:
             for name, number in _USAGE.findall(find_tool("cuobjdump").run("-res-usage", str(path))):
                 usage[name] = max(usage.get(name, 0), int(number))
-        except ToolError as problem:
-            missing.append(f"registers, stack and shared memory are unknown: {problem}")
-        else:
-            if not usage:
-                missing.append("registers, stack and shared memory are unknown: cuobjdump -res-usage named no kernel")
+    except ToolError as problem:
+        unused.append(f"registers, stack and shared memory are unknown: {problem}")
+    else:
+        if not usage:
+            unused.append("registers, stack and shared memory are unknown: cuobjdump -res-usage named no kernel")
+    missing: list[str] = []
+    text: str | None = None
     bytes_spilled: Spills | None = None
-    if sass is not None:
-        bytes_spilled = spilled(ptx, sass, spills)
+    later = not sass and usage.get("STACK") == 0 == usage.get("LOCAL") and tool_version("nvdisasm") != "missing"
+    if later:
+        bytes_spilled = (0, 0)
+    else:
+        try:
+            text = _disassembled(cubin)
+        except ToolError as problem:
+            missing.append(f"SASS and spills are unknown: {problem}")
+    missing += unused
+    if text is not None:
+        bytes_spilled = spilled(ptx, text, spills)
         if bytes_spilled is None:
             missing.append(
                 "spills are unknown: the kernel keeps an array in local memory and ptxas did not report its spills"
@@ -153,7 +169,26 @@ def extract(
     stores, loads = bytes_spilled or (None, None)
     shared = own_shared(target, usage["SHARED"]) if "SHARED" in usage else None
     resources = Resources(usage.get("REG"), stores, loads, usage.get("STACK"), shared)
-    return Artefact(kernel, target, ptx, cubin, sass, resources, tuple(missing), host)
+    return Artefact(kernel, target, ptx, cubin, text, resources, tuple(missing), host, not later)
+
+
+def with_sass(artefact: Artefact) -> Artefact:
+    """The artefact with its SASS, which is asked for now if nobody has before."""
+    if artefact.disassembled:
+        return artefact
+    try:
+        return replace(artefact, sass=_disassembled(artefact.cubin), disassembled=True)
+    except ToolError as problem:
+        return replace(artefact, missing=(*artefact.missing, f"SASS is unknown: {problem}"), disassembled=True)
+
+
+@contextmanager
+def _file(cubin: bytes) -> Iterator[Path]:
+    """A cubin in a file."""
+    with tempfile.TemporaryDirectory(prefix="cutegen-") as folder:
+        path = Path(folder, "kernel.cubin")
+        path.write_bytes(cubin)
+        yield path
 
 
 def own_shared(target: str, counted: int) -> int:
@@ -168,9 +203,13 @@ def own_shared(target: str, counted: int) -> int:
     return max(0, counted - TARGETS[target].smem_reserved)
 
 
-def _disassemble(cubin: Path) -> str:
+def _disassembled(cubin: bytes) -> str:
+    """The SASS of a cubin. Raises ToolError."""
     tool = find_tool("nvdisasm")
-    sass = tool.run("-c", "-ndf", str(cubin))  # its data-flow analysis only adds comments, and can fail on valid code
+    with _file(cubin) as path:
+        sass = tool.run(
+            "-c", "-ndf", str(path)
+        )  # its data-flow analysis only adds comments, and can fail on valid code
     if not mnemonics(sass):
         raise ToolError(f"{tool.version} printed no instruction in a form that is understood")
     return sass

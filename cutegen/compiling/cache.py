@@ -19,12 +19,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from cutegen.cache_folder import cache_folder
-from cutegen.compiling.artefact import Artefact
+from cutegen.compiling.artefact import Artefact, with_sass
 from cutegen.compiling.outcome import Job
 from cutegen.compiling.tools import toolchain
 
 LIMIT = 512 * 1024 * 1024  # bytes
-_MAGIC = b"cutegen-artefact-2 "
+_MAGIC = b"cutegen-artefact-3 "
 _STALE = 3600.0  # seconds after which a file being written was abandoned
 
 
@@ -49,7 +49,10 @@ class Cache:
         self._written = False
 
     def get(self, job: Job) -> Artefact | None:
-        """The artefact of an earlier compile of the same content, or None. Removes an entry that is damaged."""
+        """The artefact of an earlier compile of the same content, or None. Removes an entry that is damaged.
+
+        One that is not disassembled, as the job wants it, is so now, and kept.
+        """
         path = self._path(job)
         try:
             data = path.read_bytes()
@@ -65,6 +68,9 @@ class Cache:
             return None
         with contextlib.suppress(OSError):
             os.utime(path)  # what is used stays longest
+        if job.sass and not artefact.disassembled:
+            artefact = with_sass(artefact)
+            self.put(job, artefact)
         return artefact
 
     def put(self, job: Job, artefact: Artefact) -> bool:

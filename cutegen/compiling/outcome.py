@@ -10,11 +10,15 @@ from cutegen.compiling.artefact import Artefact
 
 @dataclass(frozen=True)
 class Job:
-    """One module for one target. `text` is the whole generated file, `kernel` its name, `target` as in `sm_90a`."""
+    """One module for one target. `text` is the whole generated file, `kernel` its name, `target` as in `sm_90a`.
+
+    With `sass` its code is disassembled at once.
+    """
 
     text: str
     kernel: str
     target: str
+    sass: bool = False
 
 
 @dataclass(frozen=True)

@@ -109,7 +109,7 @@ def tried(job: Job, number: int, *, keep_lines: bool) -> dict[str, Any]:
     start = time.perf_counter()
 
     def compiled(module: ModuleType, folder: Path) -> dict[str, Any]:
-        artefact = compile_module(module, job.kernel, job.target, folder, keep_lines)
+        artefact = compile_module(module, job.kernel, job.target, folder, keep_lines, job.sass)
         return {"artefact": artefact.as_json(), "seconds": time.perf_counter() - start}
 
     return done(job, number, compiled)
@@ -139,11 +139,13 @@ def done(job: Job, number: int, do: Callable[[ModuleType, Path], dict[str, Any]]
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def compile_module(module: ModuleType, kernel: str, target: str, folder: Path, keep_lines: bool) -> Artefact:
+def compile_module(
+    module: ModuleType, kernel: str, target: str, folder: Path, keep_lines: bool, sass: bool = False
+) -> Artefact:
     """Compiles a loaded module for a target, with temporary files in `folder`. Raises ModuleProblem, and whatever the
     compiler raises.
 
-    With `keep_lines`, the compiler keeps the generated lines beside its code.
+    With `keep_lines`, the compiler keeps the generated lines beside its code; with `sass` that is disassembled.
     """
     import cutlass.cute as cute
 
@@ -177,7 +179,7 @@ def compile_module(module: ModuleType, kernel: str, target: str, folder: Path, k
             return None
         return (sum(int(s) for s, _ in said), sum(int(n) for _, n in said)) if said else None
 
-    return extract(kernel, target, ptx, cubin, ask_ptxas, host_code(compiled, cubin))
+    return extract(kernel, target, ptx, cubin, ask_ptxas, host_code(compiled, cubin), sass)
 
 
 def compile_function(module: ModuleType) -> Callable[..., Any]:

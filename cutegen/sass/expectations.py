@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-from cutegen.compiling.artefact import Artefact, mnemonics
+from cutegen.compiling.artefact import Artefact, mnemonics, with_sass
 from cutegen.sass.banks import OPCODE, bank_clashes
 from cutegen.sass.instructions import parse
 
@@ -71,8 +71,15 @@ def check(expect: Expect, artefact: Artefact) -> list[ExpectationFailure]:
     ]
 
 
+def reads_sass(expect: Expect) -> bool:
+    """Whether these are judged by the SASS."""
+    return bool(expect.sass) or expect.bank_clashes is not None
+
+
 def judge(expect: Expect, artefact: Artefact) -> list[Judgement]:
     """Every expectation with what was found, in the spec's order."""
+    if reads_sass(expect):
+        artefact = with_sass(artefact)
     resources = artefact.resources
     unknown = f"nothing to judge by ({'; '.join(artefact.missing) or 'not in the artefact'})"
     judged: list[Judgement] = []

@@ -15,7 +15,7 @@ def test_no_multiply_add_reads_three_registers_of_one_bank(compiler: Compiler) -
     bare = [(kernel, text.replace(" * one", "")) for kernel, text in texts if "* one" in text]
     assert bare, "what the multiplication is there for"
     found = []
-    for outcome in compiler([Job(text, kernel, "sm_90a") for kernel, text in texts + bare]):
+    for outcome in compiler([Job(text, kernel, "sm_90a", sass=True) for kernel, text in texts + bare]):
         assert isinstance(outcome, Compiled) and outcome.artefact.sass is not None
         found.append(bank_clashes(outcome.artefact.sass))
     assert all(some.ffma >= 512 and some.clashes == 0 for some in found[: len(texts)])

@@ -10,10 +10,11 @@ import sys
 import tempfile
 from dataclasses import replace
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
-from cutegen.compiling import Compiled, Failed, Job, Outcome, compile_all, mnemonics
+from cutegen.compiling import Compiled, Failed, Job, Outcome, ToolError, compile_all, mnemonics, with_sass
 from cutegen.compiling.artefact import local_traffic, own_shared
 from cutegen.language.counts import Count
 from cutegen.language.model import Expect
@@ -52,7 +53,7 @@ READS_STDIN = "def compile_for(arch, options):\n    raise RuntimeError(repr(inpu
 SYNTAX = "x = 1\ndef compile_for(:\n"
 
 JOBS = {
-    "scale sm_80": Job(SCALE, "scale", "sm_80"),
+    "scale sm_80": Job(SCALE, "scale", "sm_80", sass=True),
     "spill sm_80": Job(fixture_text("spill"), "spill", "sm_80"),
     "spill sm_90a": Job(fixture_text("spill"), "spill", "sm_90a"),
     "local": Job(fixture_text("local_array"), "local_array", "sm_90a"),
@@ -68,8 +69,9 @@ JOBS = {
     "SIGFPE": Job(CRASHES.format("SIGFPE"), "boom", "sm_80"),
     "not injective": Job(NOT_INJECTIVE, "scale", "sm_90a"),
     "os._exit": Job(EXITS, "leaver", "sm_80"),
-    "scale sm_90a": Job(SCALE, "scale", "sm_90a"),
-    "scale again": Job(SCALE, "scale", "sm_80"),
+    "scale sm_90a": Job(SCALE, "scale", "sm_90a", sass=True),
+    "scale again": Job(SCALE, "scale", "sm_80", sass=True),
+    "scale, no SASS": Job(SCALE, "scale", "sm_80"),
 }
 
 
@@ -138,6 +140,32 @@ def test_spills_agree_with_ptxas(outcomes: dict[str, Outcome], target: str, tmp_
     said = ptxas_spills(FIXTURES / "spill.py", target, tmp_path)
     assert (resources.spill_stores, resources.spill_loads) == said
     assert said[0] > 0
+
+
+def test_sass_is_asked_for_where_somebody_wants_it_or_spills_depend_on_it(outcomes: dict[str, Outcome]) -> None:
+    whole = compiled(outcomes, "scale sm_80").artefact
+    part = compiled(outcomes, "scale, no SASS").artefact
+    assert whole.disassembled and whole.resources.spill_stores == whole.resources.spill_loads == 0
+    assert part == replace(whole, sass=None, disassembled=False)
+    assert with_sass(part) == whole == with_sass(whole)
+    assert all(compiled(outcomes, name).artefact.disassembled for name in ("spill sm_80", "local"))
+
+
+def test_expectations_ask_for_the_sass_that_they_read(
+    outcomes: dict[str, Outcome], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    part = compiled(outcomes, "scale, no SASS").artefact
+    wanted = Expect(sass={"LDG.E.128": Count("==", 1), "FFMA": Count("==", 7)}, bank_clashes=Count("==", 0))
+    assert [failure.path for failure in check(wanted, part)] == [("expect", "sass", "FFMA")]
+
+    def broken(name: str) -> NoReturn:
+        raise ToolError(f"{name} is broken")
+
+    monkeypatch.setattr("cutegen.compiling.artefact.find_tool", broken)
+    failures = check(wanted, part)
+    assert [failure.path[1] for failure in failures] == ["bank_clashes", "sass", "sass"]
+    assert all("SASS is unknown: nvdisasm is broken" in failure.found for failure in failures)
+    assert check(Expect(Count("==", 0), Count("<=", 64)), part) == []
 
 
 def ptxas_spills(module: Path, target: str, folder: Path) -> tuple[int, int]:
@@ -263,7 +291,7 @@ def test_a_missing_tool_is_said_and_never_passes(outcomes: dict[str, Outcome]) -
         "from cutegen.compiling import tools\n"
         "tools.TOOL_PACKAGES = {name: 'no-such-package-' + name for name in tools.TOOL_PACKAGES}\n"
         "from cutegen.compiling.artefact import extract\n"
-        "artefact = extract('scale', 'sm_80', '', sys.stdin.buffer.read())\n"
+        "artefact = extract('scale', 'sm_80', '', sys.stdin.buffer.read(), sass=False)\n"
         "print(artefact.sass, artefact.resources, *artefact.missing, sep='\\n')\n"
         "print(tools.tool_version('nvdisasm'))\n"
     )

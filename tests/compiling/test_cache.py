@@ -55,6 +55,15 @@ def test_what_is_put_comes_back(tmp_path: Path) -> None:
     assert cache.warning is None
 
 
+def test_what_is_kept_is_disassembled_once_a_job_wants_that(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache, asked = Cache(tmp_path), list[bytes]()
+    monkeypatch.setattr("cutegen.compiling.artefact._disassembled", lambda cubin: asked.append(cubin) or "sass\n")
+    cache.put(JOB, replace(ARTEFACT, sass=None, disassembled=False))
+    assert cache.get(JOB) == replace(ARTEFACT, sass=None, disassembled=False) and not asked
+    assert all(cache.get(replace(JOB, sass=True)) == ARTEFACT for _ in range(2))
+    assert cache.get(JOB) == ARTEFACT and asked == [ARTEFACT.cubin]
+
+
 def test_every_input_is_in_the_key() -> None:
     chain = dict(toolchain())
     assert {"nvidia-cutlass-dsl", "torch", "apache-tvm-ffi", "python", "cutegen", "cutegen.compiling"} <= chain.keys()

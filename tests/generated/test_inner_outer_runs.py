@@ -88,7 +88,7 @@ def module_of(name: str) -> Module:
 
 @pytest.mark.parametrize("name", KERNELS)
 def test_threads_make_the_accesses_that_bits_asks_for(name: str, compiler: Compiler) -> None:
-    (found,) = compiler([Job(module_of(name).text, "trial", "sm_80")])
+    (found,) = compiler([Job(module_of(name).text, "trial", "sm_80", sass=True)])
     assert isinstance(found, Compiled), found
     assert found.artefact.sass is not None
     counts, expected = mnemonics(found.artefact.sass), KERNELS[name][1]

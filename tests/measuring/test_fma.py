@@ -27,7 +27,7 @@ def test_there_is_an_architecture_for_every_target() -> None:
 def test_the_loop_is_multiply_adds(compiler: Compiler) -> None:
     from cutegen.measuring import fma
 
-    outcomes = compiler([Job(SOURCE.read_text(), "fma_kernel", target) for target in ("sm_80", "sm_90a")])
+    outcomes = compiler([Job(SOURCE.read_text(), "fma_kernel", target, sass=True) for target in ("sm_80", "sm_90a")])
     for outcome in outcomes:
         assert isinstance(outcome, Compiled), outcome
         resources = outcome.artefact.resources

@@ -178,7 +178,9 @@ KERNELS = ("sgemm_mmajor", "copy_tv", "add_naive")
 def compiled(compiler: Compiler) -> list[tuple[Module, Artefact]]:
     pytest.importorskip("cutlass", reason="compiling needs nvidia-cutlass-dsl")
     modules = [modules_of(name)[name] for name in KERNELS]
-    pairs = [(module, Job(module.text, module.spec.kernel, t)) for module in modules for t in module.spec.targets]
+    pairs = [
+        (module, Job(module.text, module.spec.kernel, t, sass=True)) for module in modules for t in module.spec.targets
+    ]
     found = []
     for (module, _), outcome in zip(pairs, compiler([job for _, job in pairs]), strict=True):
         assert isinstance(outcome, Compiled), outcome

@@ -71,7 +71,7 @@ def compiled(compiler: Compiler) -> list[tuple[Module, Artefact]]:
     """Kernels whose waits stand within the loop and behind the end of the code."""
     pytest.importorskip("cutlass", reason="compiling needs nvidia-cutlass-dsl")
     modules = [modules_of(name)[kernel] for name, kernel in (("gemm_bf16", "gemm_bf16_kkn"), ("gemm_f8", "gemm_f8"))]
-    jobs = [Job(module.text, module.spec.kernel, "sm_90a") for module in modules]
+    jobs = [Job(module.text, module.spec.kernel, "sm_90a", sass=True) for module in modules]
     outcomes = compiler(jobs)
     assert all(isinstance(outcome, Compiled) for outcome in outcomes), outcomes
     return [

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from cutegen.compiling import Artefact, Cache, Compiled, Job, Outcome, compile_all
 from cutegen.console import Progress
 from cutegen.language.diagnostics import Diagnostic
 from cutegen.project.sources import Unit
-from cutegen.sass.expectations import check
+from cutegen.sass.expectations import check, reads_sass
 from cutegen.verbs.building.failures import compile_failures
+from cutegen.workers import processors
 
 
 @dataclass(frozen=True)
@@ -31,9 +33,10 @@ def compile_units(
     on_done: Callable[[str, Outcome], None],
     target: str | None = None,
     targets: Sequence[Sequence[str]] | None = None,
+    sass: bool = False,
 ) -> list[Compilation]:
     """Compiles every unit for every target of its spec, or for one of them if `target` is given, or for those that
-    `targets` names of each.
+    `targets` names of each. They are disassembled where `sass` or what the spec expects asks for that.
 
     `on_start` gets the number of those that the cache does not answer, if there are any; `on_done` gets `kernel for
     target` as each of them ends.
@@ -43,8 +46,14 @@ def compile_units(
     wanted = [[t for t in unit.module.spec.targets if target in (None, t)] for unit in units]
     if targets is not None:
         wanted = [list(own) for own in targets]
-    jobs = [Job(unit.module.text, unit.kernel, t) for unit, targets in zip(units, wanted, strict=True) for t in targets]
-    known = {number: hit for number, job in enumerate(jobs) if (hit := _cached(job, cache)) is not None}
+    jobs = [
+        Job(unit.module.text, unit.kernel, t, sass or reads_sass(unit.module.spec.expect))
+        for unit, targets in zip(units, wanted, strict=True)
+        for t in targets
+    ]
+    with ThreadPoolExecutor(workers or processors()) as threads:  # as some may have to be disassembled
+        hits = threads.map(lambda job: _cached(job, cache), jobs)
+        known = {number: hit for number, hit in enumerate(hits) if hit is not None}
     rest = [job for number, job in enumerate(jobs) if number not in known]
     if rest:
         on_start(len(rest))
@@ -75,6 +84,7 @@ def compile_and_tell(
     cache: Cache | None,
     target: str | None = None,
     targets: Sequence[Sequence[str]] | None = None,
+    sass: bool = False,
     on_start: Callable[[int], None] | None = None,
 ) -> list[Compilation]:
     """Compiles units as `compile_units` does, and tells the progress of it."""
@@ -97,6 +107,7 @@ def compile_and_tell(
             on_done=done,
             target=target,
             targets=targets,
+            sass=sass,
         )
     finally:
         progress.stop()

@@ -127,7 +127,7 @@ def _inspect_module(text: str, name: str, targets: Sequence[str], compile: Compi
     ]
     if len(kernels) != 1 or not built_for:
         raise OldError(f"{name} has no kernel and TARGETS as a generated module has", "was it edited?")
-    jobs = [Job(text, kernel, target) for kernel in kernels for target in targets if target in built_for]
+    jobs = [Job(text, kernel, target, sass=True) for kernel in kernels for target in targets if target in built_for]
     if not jobs:
         raise OldError(f"{name} is for {', '.join(built_for)}, and not for {_either(targets)}", _OTHER_TARGET)
     # What dynamic shared memory it asks for is only known to the plan that it was made from
@@ -143,7 +143,7 @@ def _inspect_spec(
     if kernel is not None and any(unit.kernel == kernel for unit in units):
         units = [unit for unit in units if unit.kernel == kernel]
     jobs = {
-        Job(unit.module.text, unit.kernel, target): unit
+        Job(unit.module.text, unit.kernel, target, sass=True): unit
         for unit in units
         for target in targets
         if target in unit.module.spec.targets

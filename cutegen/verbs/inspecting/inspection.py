@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from cutegen.analysis.occupancy import Occupancy, as_json, occupancy
-from cutegen.compiling import Artefact, Compiled, Outcome
+from cutegen.compiling import Artefact, Compiled, Outcome, with_sass
 from cutegen.language.model import Expect
 from cutegen.project.sources import Unit
 from cutegen.sass.banks import BankClashes, bank_clashes
@@ -73,10 +73,11 @@ class Inspection:
 
 
 def inspect(artefact: Artefact, dynamic_smem: int | None, expect: Expect | None) -> Inspection:
-    """Reads from an artefact what its kernel compiled to.
+    """Reads from an artefact what its kernel compiled to, and disassembles it if nobody has.
 
     `dynamic_smem` is the plan's, in bytes, None where there is no plan; without `expect` nothing is judged.
     """
+    artefact = with_sass(artefact)
     version = _PTX_VERSION.search(artefact.ptx)
     code: Code | None = None
     padding = 0

@@ -58,7 +58,7 @@ class Survey:
 def survey_compiled(units: Sequence[Unit], jobs: int | None, progress: Progress) -> Survey:
     """Compiles the units for all of their targets. Raises OSError where no worker process can be started."""
     cache = Cache()
-    compilations = compile_and_tell(units, progress, workers=jobs, cache=cache)
+    compilations = compile_and_tell(units, progress, workers=jobs, cache=cache, sass=True)
     kernels: list[Found] = []
     diagnostics: list[Diagnostic] = []
     for unit, compilation in zip(units, compilations, strict=True):

@@ -522,7 +522,7 @@ def test_a_warm_cache_needs_no_compiler(tmp_path: Path, monkeypatch: pytest.Monk
     specs = project(tmp_path)
     (specs / "copy_tv.yaml").write_bytes((ROOT / "specs/copy_tv.yaml").read_bytes())
     (unit,) = units_of(specs)
-    jobs = [Job(unit.module.text, unit.kernel, target) for target in unit.module.spec.targets]
+    jobs = [Job(unit.module.text, unit.kernel, target, sass=True) for target in unit.module.spec.targets]
     assert all(isinstance(outcome, Compiled) for outcome in compile_all(jobs, cache=Cache()))
     large = (ROOT / "specs/sgemm.yaml").read_bytes()
     (specs / "sgemm.yaml").write_bytes(large)
