@@ -118,8 +118,19 @@ def _device_tensor(index: int) -> Any:
     """The class of tensors that say that they are on a CUDA device; torch is imported only for it."""
     import torch
 
+    names = ("shape", "dtype", "layout", "itemsize", "requires_grad")
+    telling = {getattr(torch.Tensor, name).__get__ for name in names}
+    telling |= {getattr(torch.Tensor, name) for name in ("data_ptr", "stride", "untyped_storage", "numel", "dim")}
+
     class DeviceTensor(torch.Tensor):
         """A tensor in the CPU's memory that says that it is on a CUDA device."""
+
+        @classmethod
+        def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            if func in telling and not kwargs:  # torch would look for tensors in what these give
+                with torch._C.DisableTorchFunctionSubclass():
+                    return func(*args)
+            return super().__torch_function__(func, types, args, kwargs)  # type: ignore[no-untyped-call]
 
         @property
         def is_cuda(self) -> bool:  # type: ignore[override]
