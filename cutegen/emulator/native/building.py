@@ -33,6 +33,7 @@ SOURCES = (
     "operations.h",
     "products.h",
     "shared_loads.h",
+    "shared_races.h",
     "shared_stores.h",
     "shuffles.h",
 )

@@ -243,5 +243,6 @@ int run(const s64 *plan, const char *inputs, const char *outputs, s64 threads, s
 #include "first_writes.h"
 #include "global_accesses.h"
 #include "shared_loads.h"
+#include "shared_races.h"
 #include "shared_stores.h"
 #include "shuffles.h"

@@ -76,6 +76,7 @@ Noted = Literal[
     "multiply_warps",
     "spread_matrices",
     "store_shared",
+    "find_races",
 ]
 _ACCESSES: tuple[Noted, ...] = get_args(Noted)
 

@@ -39,9 +39,11 @@ static int look_alike(const Each *mask, const Each *rows, const Each *address, c
         if (place < 0 || place > load->memory - size || (place + load->start) & (size - 1)) return WRONG;
         const char *flag = flags + row * blocks, *in = part == 2 ? at(mask, thread, 0) : NULL;
         char bad = 0;
-        for (s64 i = 0; i < load->count; i++, flag += blocks)
+        if (!in)
+            for (s64 i = 0; i < load->count * blocks; i++) bad |= flag[i];
+        for (s64 i = 0; in && i < load->count; i++, flag += blocks)
             for (s64 block = 0; block < blocks; block++)
-                if (!in || in[block * mask->right]) bad |= flag[block];
+                if (in[block * mask->right]) bad |= flag[block];
         if (bad) return WRONG;
         load->low = place < load->low ? place : load->low;
         load->high = place > load->high ? place : load->high;
@@ -49,20 +51,23 @@ static int look_alike(const Each *mask, const Each *rows, const Each *address, c
     return FINE;
 }
 
-// The values of such a load.
+// The values of such a load, each a line of all blocks.
 static void load_alike(const Each *mask, const Each *address, const char *data, const Array *values, const Load *load) {
     s64 threads = values->lengths[1], blocks = load->blocks, unit = load->unit, line = blocks * unit;
     for (s64 thread = 0; thread < threads; thread++) {
         int part = blocks_of(mask, load, thread);
         const char *from = part ? data + place_of(address, load, thread, 0) / unit * line : NULL;
-        const char *in = part == 2 ? at(mask, thread, 0) : NULL;
-        for (s64 i = 0; i < load->count; i++) {
-            char *to = values->data + (i * threads + thread) * line;
-            if (!part) memset(to, 0, (size_t)line);
-            else memcpy(to, from + i * line, (size_t)line);
-            for (s64 block = 0; in && block < blocks; block++)
-                if (!in[block * mask->right]) memset(to + block * unit, 0, (size_t)unit);
+        char *to = values->data + thread * line;
+        if (!part) {
+            for (s64 i = 0; i < load->count; i++) memset(to + i * threads * line, 0, (size_t)line);
+            continue;
         }
+#define LINES(SIZE) for (s64 i = 0; i < load->count; i++) memcpy(to + i * threads * line, from + i * line, (size_t)(SIZE));
+        BY_SIZE(line, LINES)
+        const char *in = part == 2 ? at(mask, thread, 0) : NULL;
+        for (s64 i = 0; in && i < load->count; i++)
+            for (s64 block = 0; block < blocks; block++)
+                if (!in[block * mask->right]) memset(to + i * threads * line + block * unit, 0, (size_t)unit);
     }
 }
 
