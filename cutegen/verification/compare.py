@@ -111,7 +111,7 @@ def _mostly_near(actual: torch.Tensor, expected: torch.Tensor, bound: torch.Tens
     if whole and actual.itemsize > 4:  # differences may overflow
         return compare_fully(actual, expected, bound, signed)
     found = actual.to(expected.dtype)  # floats of 8 bits are compared with no others
-    error = (found - expected).abs().to(torch.float64)
+    error = (found - expected).abs_().to(torch.float64)
     most, (low, allowed) = float(error.max()), map(float, torch.aminmax(bound))
     open_zeros = signed and not low > 0
     if open_zeros or not allowed < math.inf or not (most <= low or most < math.inf and every(error <= bound)):
@@ -145,6 +145,8 @@ def _mostly_near(actual: torch.Tensor, expected: torch.Tensor, bound: torch.Tens
 
 def _of_near(error: torch.Tensor, bound: torch.Tensor, most: float, allowed: float) -> Comparison:
     """What `compare` says of elements with such errors within finite bounds, the largest of which are given."""
+    if not most:
+        return Comparison(True, error.numel(), 0, 0, most, allowed, 0.0, _index(0, error.shape))
     ratios = (error / bound).nan_to_num_(0.0)  # of no error where none is allowed
     flat = int(ratios.flatten().argmax())
     ratio = float(ratios.flatten()[flat])

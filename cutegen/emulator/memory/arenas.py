@@ -54,7 +54,7 @@ class Arena:
         self.low, self.high = tensor.at, tensor.at + self.span
         if self.span:
             self.bytes[self.offset : self.offset + self.span] = tensor.bytes()
-        self.flags: NDArray[np.uint8] | None = None if tensor.unwritten is None and self._readable() else self._flags()
+        self.flags = self._flags()
         self.unit = int(np.gcd(unit, np.gcd(tensor.itemsize, _LINE)))
         self.touched = None if tensor.role == "in" else TouchRecord(size // self.unit, traced)
         self.reading: PendingReads | None = None
@@ -88,8 +88,8 @@ class Arena:
         self._addresses[:] = self.low, self.high, self.start, data, flags, self.unit, touched, constant, reading
         return self._addresses
 
-    def _readable(self) -> bool:
-        """Whether the tensor has no gaps, as is seen from its strides, and all of it was written before."""
+    def _dense(self) -> bool:
+        """Whether the tensor has no gaps, as is seen from its strides."""
         extent = 1
         for stride, size in sorted(
             (s, n) for s, n in zip(self.tensor.strides, self.tensor.shape, strict=True) if n > 1
@@ -97,21 +97,25 @@ class Arena:
             if stride != extent:
                 return False
             extent *= size
-        return self.role != "out"
+        return True
 
     def _flags(self) -> NDArray[np.uint8] | None:
         """What is known about each byte, or None if every byte of the tensor may be read."""
+        dense, each = self._dense(), UNWRITTEN if self.role == "out" else 0
+        if dense and not each and self.tensor.unwritten is None:
+            return None
         flags = np.full(len(self.bytes), GAP, np.uint8)
-        if self.span:
-            each = UNWRITTEN if self.role == "out" else 0
+        inside = flags[self.offset : self.offset + self.span]
+        if dense:
+            inside[:] = each
+        elif self.span:
             whole = int.from_bytes(bytes([each]) * self.tensor.itemsize, "little")
             whole_elements_of(flags[self.offset :], self.tensor)[...] = whole
-        inside = flags[self.offset : self.offset + self.span]
         if self.tensor.unwritten is not None:
             unwritten = self.tensor.unwritten.view(np.uint8)
             for part in _parts(self.span):
                 inside[part] |= unwritten[part] * np.uint8(UNWRITTEN)
-        return flags if has_any(inside) else None
+        return flags if (dense and each and self.span) or has_any(inside) else None
 
     def view(self, size: int) -> NDArray[Any]:
         """The bytes as an array whose entries have `size` bytes each: 1, 2, 4, 8 or 16."""
@@ -139,7 +143,10 @@ class Arena:
         """How many elements nothing has written, and the byte offset of the first of them in the tensor."""
         if self.touched is None or not self.span:
             return 0, 0
-        missing = np.repeat(~self.touched.written(), self.unit)
+        written = self.touched.written()
+        if written[self.offset // self.unit : -(-(self.offset + self.span) // self.unit)].all():
+            return 0, 0
+        missing = np.repeat(~written, self.unit)
         return unwritten_elements(self.tensor, missing[self.offset : self.offset + self.span])
 
     def element(self, address: int) -> tuple[int, ...] | None:
