@@ -18,6 +18,40 @@ static int different_rows(const s32 *held, s32 *rows) {
     return count;
 }
 
+// The last writes of units of a matrix: who made them and when, as few different ones.
+enum { MOST_WRITES = 64 };
+typedef struct {
+    int count;
+    s32 writer[MOST_WRITES], time[MOST_WRITES];
+} Writes;
+
+// Finds the writes of the units with some numbers. Returns 0 where one is a thread's, or has no data, or for too many.
+static int found_writes(
+    Writes *found, const s64 *cells, s64 count, const char *flags, const s32 *writers, const s32 *written, s64 threads) {
+    found->count = 0;
+    s32 writer = -1, time = 0;
+    for (s64 i = 0; i < count; i++) {
+        s64 cell = cells[i];
+        if (flags[cell]) return 0;
+        if (writers[cell] == writer && written[cell] == time) continue;
+        writer = writers[cell];
+        time = written[cell];
+        if (writer < threads) return 0;
+        int known = 0;
+        for (int w = 0; w < found->count && !known; w++) known = found->writer[w] == writer && found->time[w] == time;
+        if (known) continue;
+        if (found->count == MOST_WRITES) return 0;
+        found->writer[found->count] = writer;
+        found->time[found->count++] = time;
+    }
+    return 1;
+}
+
+#define COPY_UNITS(TYPE)                                                                                      \
+    case sizeof(TYPE): for (s64 i = 0; i < count; i++) ((TYPE *)found)[i] = ((const TYPE *)data)[cells[i]]; break
+
+typedef struct { s64 low, high; } Pair;
+
 // Copies what products read, and notes that they do from now on. Returns WRONG, with nothing changed, where a unit has
 // no data, was written by a thread, or not before what all threads know that read it: numpy looks at these.
 int begin_product(const char *tuple, const s64 *given) {
@@ -30,23 +64,31 @@ int begin_product(const char *tuple, const s64 *given) {
     const char *flags = array_in(tuple, UNIT_FLAGS)->data, *data = array_in(tuple, UNIT_DATA)->data;
     char *found = array_in(tuple, UNITS_FOUND)->data;
     s32 *reading = (void *)array_in(tuple, READING_NOW)->data, *lines = (void *)array_in(tuple, READING_LINES)->data;
-    s64 count = given[CELL_COUNT], size = given[UNIT_BYTES];
-    for (s64 i = 0; i < count; i++)
-        if (flags[cells[i]] || writers[cells[i]] < given[THREAD_MEMBERS]) return WRONG;
-    for (s64 warp = 0; warp < given[WARP_COUNT]; warp++) {
-        s32 rows[32];
-        int different = different_rows(held + at[warp], rows);
-        for (int side = 0; side < 2; side++) {
-            s64 matrix = matrices[2 * warp + side];
+    s64 count = given[CELL_COUNT], warps = given[WARP_COUNT];
+    Writes writes;
+    for (s64 matrix = 0, first = 0; first < count; first = starts[++matrix]) {
+        if (!found_writes(&writes, cells + first, starts[matrix + 1] - first, flags, writers, written,
+                          given[THREAD_MEMBERS]))
+            return WRONG;
+        for (s64 warp = 0; warp < warps; warp++) {
+            if (matrices[2 * warp] != matrix && matrices[2 * warp + 1] != matrix) continue;
+            s32 rows[32];
+            int different = different_rows(held + at[warp], rows);
             for (int r = 0; r < different; r++) {
                 const s32 *row = known + rows[r] * given[ROW_WIDTH] + given[FIRST_MEMBER];
-                for (s64 i = starts[matrix]; i < starts[matrix + 1]; i++)
-                    if (row[writers[cells[i]]] <= written[cells[i]]) return WRONG;
+                for (int w = 0; w < writes.count; w++)
+                    if (row[writes.writer[w]] <= writes.time[w]) return WRONG;
             }
         }
     }
+    switch (given[UNIT_BYTES]) {
+        COPY_UNITS(char);
+        COPY_UNITS(short);
+        COPY_UNITS(u32);
+        COPY_UNITS(s64);
+        COPY_UNITS(Pair);
+    }
     for (s64 i = 0; i < count; i++) {
-        memcpy(found + i * size, data + cells[i] * size, size);
         reading[cells[i]] += times[i];
         lines[cells[i]] = (s32)given[READ_LINE];
     }
