@@ -144,7 +144,8 @@ class SharedHistory:
         """
         if not checked:
             self.check_writable(access)
-        several = access.mask is None or np.count_nonzero(access.mask) > 1
+        mask = access.mask  # of which an entry may stand for several lanes
+        several = mask is None or mask.shape != self.clocks.shape or np.count_nonzero(mask) > 1
         rows, columns = self.runs(access) if several else (_NO_UNITS, _NO_UNITS)
         if len(rows) > 1 and overlap(rows, columns, np.broadcast_to(access.count, len(rows))):
             touches = self.touches(access)

@@ -240,6 +240,18 @@ def test_messages_of_several_values(seed: int) -> None:
     assert report.ok and out[64:72].tolist() == [0, 0, 0, 7, 1, 1, 0, 7], str(report)
 
 
+@pytest.mark.parametrize("who", ["setp.eq.u32 %p3, %r0, 0;\n", "setp.eq.u32 %p3, %r1, 1;\n"])
+@pytest.mark.parametrize("native", [False, True])
+def test_messages_of_several_lanes_to_one_word(who: str, native: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of one thread of every block, or of all threads of one block: the predicate has one entry that holds."""
+    if not native:
+        monkeypatch.setattr("cutegen.emulator.checks.shared_history.core", lambda: None)
+    first = "mov.u32 %r15, 0;\nmapa.shared::cluster.u32 %r14, %r4, %r15;\n"  # the memory of the first block
+    send = "@%p3 " + SEND.replace("[%r12]", "[%r14]")
+    found = wrong(START_UP + first + who + EXPECT.format(8) + send, blocks=2)
+    assert found.kind == "race" and "byte 0 of shared memory is written by several threads here at once" in str(found)
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_arrivals_at_a_peers_mbarrier(seed: int) -> None:
     """They order what was written there before. The peer's block must be there until then."""
