@@ -1,7 +1,8 @@
 // The operations of the core, as a table: each line is name, type of the result, types of the operands, expression.
 //
 // U1, U2, U3 and U4 have one to four operands, named a, b, c and d; V1 and V2 are U1 and U2 for what kernels do most. A
-// predicate is a byte, 0 or 1, and a float its raw bits. Every expression must give, bit for bit, what the numpy form of the instruction gives.
+// predicate is a byte, 0 or 1, and a float its raw bits. Every expression must give, bit for bit, what the numpy form of
+// the instruction gives.
 
 #define ON_WHOLE(W, H)                                                          \
     U2(add##W, u##W, u##W, u##W, (u##W)(a + b))                                 \

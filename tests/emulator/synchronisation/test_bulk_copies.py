@@ -50,6 +50,13 @@ def test_in_through_the_threads_and_out(seed: int) -> None:
     assert (right(THROUGH, seed, out="out") == np.arange(128) + 1).all()
 
 
+def test_a_copy_and_its_mbarrier_are_in_one_block() -> None:
+    for target in ("%r15", "%r4"):  # the block's own memory, in the cluster's window and in its own
+        there = LOAD.replace("[%r15]", f"[{target}]").replace("[%r15+512]", "[%r14+512]")
+        found = wrong(START + BOTH + EXPECT.format(256) + there)
+        assert found.kind == "cluster" and "both must be in one block" in found.explanation
+
+
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize(
     ("lacks", "kinds"),

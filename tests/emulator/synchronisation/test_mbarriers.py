@@ -138,6 +138,16 @@ def test_before_it_is_initialised() -> None:
     assert "has done" in wrong("mbarrier.init.shared.b64 [smem+512], 1;\n", cluster=1).explanation  # by all threads
 
 
+def test_one_lane_alone_uses_it_only_in_order() -> None:
+    alone = "setp.eq.u32 %p3, %r0, 40;\n@%p3 " + ARRIVE
+    barrier, inval = "bar.sync 0;\n", "@%p1 mbarrier.inval.shared.b64 [smem+512];\n"
+    assert run(INIT.format(1) + alone + barrier + inval, cluster=1, role="inout", blocks=1)[0].ok
+    early = wrong(INIT.format(1).replace(barrier, "") + alone, cluster=1, blocks=1)
+    assert early.kind == "mbarrier" and "nothing orders this after that" in early.explanation
+    late = wrong(INIT.format(1) + alone + inval, cluster=1, blocks=1)
+    assert late.kind == "mbarrier" and "nothing orders the two" in late.explanation
+
+
 def test_its_bytes_are_no_data_until_it_is_invalidated() -> None:
     for touch in ("ld.shared.b32 %r20, [smem+516];\n", "st.shared.b32 [smem+512], 0;\n"):
         found = wrong(INIT.format(64) + "@%p1 " + touch, cluster=1)
