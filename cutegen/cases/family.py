@@ -198,11 +198,15 @@ class CasesFamily(Family[Cases, CasesPlan]):
     # ---------------------------------------------------------------------------------------------------- drawing
 
     def figures(self, plan: CasesPlan) -> tuple[Figure, ...]:
-        found = []
+        forms, found = [family_of(case.spec).verified_form(case) for case in plan.cases], []
         for number, case in enumerate(plan.cases):
+            # Lines that cases share are those of the first of them
+            shown = dict.fromkeys((number, number if forms[number] is None else forms.index(forms[number])))
             for figure in family_of(case.spec).figures(case):
                 subjects = tuple(
-                    replace(s, path=inside(s.path, number) if s.path else ("schedule", number)) for s in figure.subjects
+                    replace(s, path=inside(s.path, own) if s.path else ("schedule", own))
+                    for own in shown
+                    for s in figure.subjects
                 )
                 title = f"{figure.title}, {case.case}"
                 found.append(replace(figure, name=f"{figure.name}-{number + 1}", title=title, subjects=subjects))

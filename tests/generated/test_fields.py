@@ -140,6 +140,8 @@ HOPPER: Spec = GEMM | {
     "divisible": {"N": 8},
     "targets": ["sm_90a"],
 }
+UNBOXED: Spec = copy.deepcopy(HOPPER)
+del UNBOXED["schedule"]["copies"]["A"]["box"]  # which is of tiles that end beyond A
 WARPS: Spec = HOPPER | {
     "schedule": {
         "tiler": {"M": 128, "N": 64, "K": 64},
@@ -326,7 +328,7 @@ PERTURBED: dict[str, list[tuple[Spec, str, Any, str]]] = {
         (HOPPER, "schedule.pipeline.stages", 5, TEXT),
         (HOPPER, "schedule.pipeline.stages", 12, REFUSED),
     ],
-    "gemm_wgmma_schedule.predication": [(HOPPER, "schedule.predication.M", "none", TEXT)],
+    "gemm_wgmma_schedule.predication": [(UNBOXED, "schedule.predication.M", "none", TEXT)],
     "gemm_wgmma_schedule.scheduler": [(HOPPER, "schedule.scheduler", {"raster": "N"}, TEXT)],
     "gemm_wgmma_schedule.scheduler.kind": [(HOPPER, "schedule.scheduler.kind", "grid", REFUSED)],  # of blocks
     "gemm_wgmma_schedule.scheduler.swizzle": [(HOPPER, "schedule.scheduler.swizzle", 4, TEXT)],

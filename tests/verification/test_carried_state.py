@@ -88,7 +88,7 @@ MUTANTS = [
     (
         "cooperative",
         "a stage of the producer that is off in the third round",
-        r"(tAgA\[None, m_tile, )k_tile\]",
+        r"(tAgA\[None, [^]]*, )k_tile\]",
         r"\1k_tile + cutlass.Int32(tile >= first + 3 * clusters)]",
         "turn",
     ),

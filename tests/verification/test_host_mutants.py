@@ -397,8 +397,22 @@ MUTANTS = [
         sizes,
         "elsewhere",
     ),
-    ("wgmma", "a mode too few ends a retry", "except Exception:", "except ValueError:", wrong_tensors, "one mode too"),
-    ("wgmma", "what compiled code raises ends one", "except Exception:", "except LookupError:", memory, "overlaps a"),
+    (
+        "wgmma",
+        "a mode too few ends a retry",
+        r"suppress\(Exception\)",
+        "suppress(ValueError)",
+        wrong_tensors,
+        "one mode too",
+    ),
+    (
+        "wgmma",
+        "what compiled code raises ends one",
+        r"suppress\(Exception\)",
+        "suppress(LookupError)",
+        memory,
+        "overlaps a",
+    ),
 ]
 
 
