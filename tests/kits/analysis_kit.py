@@ -7,6 +7,7 @@ shared memory. Sizes are the least that fill the tile of that block.
 from __future__ import annotations
 
 import inspect
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -209,9 +210,9 @@ def record(
         found.strides[name], found.bases[name] = strides, bound[-1].at
         found.spans[name] = bound[-1].span
     tensors = len(spec.tensors)
-    launches = made.host(
-        *arguments[:tensors], *(1.0 if s.dtype.is_float else 1 for s in spec.scalars), *arguments[tensors:]
-    )
+    scalars = (1.0 if s.dtype.is_float else 1 for s in spec.scalars)
+    spare = (0 for _ in {*re.findall(r"\bspare_\w+(?=:)", text)})  # no memory for copies, which none of these needs
+    launches = made.host(*arguments[:tensors], *scalars, *spare, *arguments[tensors:])
     assert len(launches) == len(spaces) + 1
     wanted = launches[-1] if fills is None else launches[[x.tensor for x in spaces.values()].index(fills.tensor)]
     for asked in launches:

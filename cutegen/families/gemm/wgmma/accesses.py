@@ -11,7 +11,7 @@ from cutegen.analysis.buffers import Buffer
 from cutegen.families.common.pointwise import Operand
 from cutegen.families.gemm.wgmma import allocation
 from cutegen.families.gemm.wgmma.plan import Passing, WarpspecializedPlan
-from cutegen.families.gemm.wgmma.product import WARPGROUP, accumulator_layout, row_layout
+from cutegen.families.gemm.wgmma.product import WARPGROUP, accumulator_layout, column_layout, row_layout
 from cutegen.families.gemm.wgmma.shared_memory import moves_of, piece_of, stage_of
 from cutegen.parts.acting import value_of
 from cutegen.parts.declared import Barriers
@@ -35,15 +35,18 @@ def accesses_of(plan: WarpspecializedPlan) -> tuple[Access, ...]:
 def _epilogue(plan: WarpspecializedPlan, o: Operand, kind: Literal["read", "write"]) -> Access:
     strides = strides_of(o.tensor, (plan.m, plan.n), fixed_sizes(plan.spec, plan.tile))
     layout = accumulator_layout(plan.groups, plan.own_columns, (strides[0], strides[1]), plan.row_blocks)
+    by_columns = kind == "read" and plan.by_columns(o)  # element by element
     if plan.held(o):
         layout = row_layout(plan.groups, strides[0], plan.row_blocks)
+    elif by_columns:
+        layout = column_layout(plan.groups, plan.own_columns, strides[1], plan.row_blocks)
     return Access(
         f"{o.tensor.name} {'from' if kind == 'read' else 'to'} global memory",
         o.tensor.name,
         o.tensor.dtype,
         "global",
         kind,
-        o.vector,
+        1 if by_columns else o.vector,
         layout,
         ("schedule", "copies", plan.spec.output.name, "bits"),
     )

@@ -287,6 +287,14 @@ def row_layout(groups: int, stride: int, blocks: int = 1) -> Layout:
     return Layout(((4, 8, 4 * groups), rows), ((0, stride, 16 * stride), apart))
 
 
+def column_layout(groups: int, columns: int, stride: int, blocks: int = 1) -> Layout:
+    """(thread, value) of the same warpgroups to their threads' columns, which are `stride` apart, for each of the
+    `blocks` of rows again.
+    """
+    again, apart = ((blocks,), (0,)) if blocks > 1 else ((), ())
+    return Layout(((4, 8, 4 * groups), (2, columns // 8, *again)), ((2 * stride, 0, 0), (stride, 8 * stride, *apart)))
+
+
 def is_sound(spec: Spec) -> bool:
     """Whether the tile is one that warpgroups can make; what is not filled in yet passes."""
     schedule, product = spec.schedule, product_of(spec)
