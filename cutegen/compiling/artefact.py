@@ -138,16 +138,16 @@ def extract(
     Without `sass` it is not disassembled, unless its spills depend on that or there is no disassembler.
     """
     usage: dict[str, int] = {}
-    unused: list[str] = []
+    no_usage: list[str] = []
     try:
         with _file(cubin) as path:
             for name, number in _USAGE.findall(find_tool("cuobjdump").run("-res-usage", str(path))):
                 usage[name] = max(usage.get(name, 0), int(number))
     except ToolError as problem:
-        unused.append(f"registers, stack and shared memory are unknown: {problem}")
+        no_usage.append(f"registers, stack and shared memory are unknown: {problem}")
     else:
         if not usage:
-            unused.append("registers, stack and shared memory are unknown: cuobjdump -res-usage named no kernel")
+            no_usage.append("registers, stack and shared memory are unknown: cuobjdump -res-usage named no kernel")
     missing: list[str] = []
     text: str | None = None
     bytes_spilled: Spills | None = None
@@ -159,7 +159,7 @@ def extract(
             text = _disassembled(cubin)
         except ToolError as problem:
             missing.append(f"SASS and spills are unknown: {problem}")
-    missing += unused
+    missing += no_usage
     if text is not None:
         bytes_spilled = spilled(ptx, text, spills)
         if bytes_spilled is None:
@@ -207,9 +207,8 @@ def _disassembled(cubin: bytes) -> str:
     """The SASS of a cubin. Raises ToolError."""
     tool = find_tool("nvdisasm")
     with _file(cubin) as path:
-        sass = tool.run(
-            "-c", "-ndf", str(path)
-        )  # its data-flow analysis only adds comments, and can fail on valid code
+        # Its data-flow analysis only adds comments, and can fail on valid code
+        sass = tool.run("-c", "-ndf", str(path))
     if not mnemonics(sass):
         raise ToolError(f"{tool.version} printed no instruction in a form that is understood")
     return sass

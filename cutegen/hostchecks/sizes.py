@@ -12,7 +12,7 @@ from cutegen.hostchecks.asked import family_of
 from cutegen.hostchecks.judging import Check, Host, unnamed
 from cutegen.language.model import KernelSpec, Tensor
 from cutegen.verification.asked import op_of
-from cutegen.verification.cases import align_unit, strides_for
+from cutegen.verification.cases import Case, align_unit, strides_for
 from cutegen.verification.data import data_for
 from cutegen.verification.executor import CannotRun
 from cutegen.verification.tensors import Guarded, guarded, make_tensors
@@ -60,13 +60,19 @@ def as_promised(host: Host) -> Host | None:
     """The same with tensors that stand as the kernel takes them, where a call would else copy them before; None where
     it copies none.
     """
+    case = _wide_case(host)
+    if case is None or not copies(host.module):
+        return None
+    return replace(host, case=case, tensors=make_tensors(host.spec, case, host.executor.device))
+
+
+def _wide_case(host: Host) -> Case | None:
+    """The case with tensors aligned for accesses as wide as can be, steps included; None where no sizes fit both."""
     usual = host.plan.ways[0].spec
     aligned = {t.name: t.align or 1 for t in usual.tensors if t.align != host.spec.tensor(t.name).align}
     sizes = small(usual)
-    if not copies(host.module) or not host.spec.takes(sizes) or not usual.takes(sizes):
-        return None
-    case = replace(host.case, sizes=sizes, aligned=aligned)
-    return replace(host, case=case, tensors=make_tensors(host.spec, case, host.executor.device))
+    taken = host.spec.takes(sizes) and usual.takes(sizes)
+    return replace(host.case, sizes=sizes, aligned=aligned) if taken else None
 
 
 def made_of(host: Host, names: Iterable[str], sizes: Mapping[str, int]) -> dict[str, torch.Tensor]:
@@ -238,12 +244,8 @@ def _far_apart(host: Host) -> Iterator[Check]:
     """Tensors whose rows are so far apart that no 32 bits count the elements or bytes between them, one by one."""
     if not copies(host.module):  # whose Python looks at addresses, among which what is not there seems to be others'
         yield from _each_far_apart(host, host.tensors, 1, "")
-    usual = host.plan.ways[0]
-    aligned = {t.name: t.align or 1 for t in usual.spec.tensors if t.align != host.spec.tensor(t.name).align}
-    sizes = small(usual.spec)
-    if aligned and host.spec.takes(sizes) and usual.spec.takes(sizes):
-        # whose accesses are as wide as can be: all of it stands at multiples of these, steps included
-        case = replace(host.case, sizes=sizes, layout="padded", aligned=aligned)
+    case = _wide_case(host)
+    if case is not None and case.aligned:
         yield from _each_far_apart(host, make_tensors(host.spec, case, host.executor.device), 128, ", wide accesses")
 
 

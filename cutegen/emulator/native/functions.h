@@ -132,6 +132,17 @@ static inline u32 directed_fma(float a, float b, float c, int direction) {
     return canonical(bits);
 }
 
+// Runs something with a size that the compiler knows.
+#define BY_SIZE(SIZE, DO)           \
+    switch (SIZE) {                 \
+        case 1: DO(1) break;        \
+        case 2: DO(2) break;        \
+        case 4: DO(4) break;        \
+        case 8: DO(8) break;        \
+        case 16: DO(16) break;      \
+        default: DO(SIZE) break;    \
+    }
+
 // 2 to the power of a number, as arithmetic/exponentials.py computes it. Without a loop, so that lanes are a vector.
 static inline u32 power_of_2(u32 a) {
     double x = f32_of(a);

@@ -91,17 +91,6 @@ static int find_places(Global *access, const char *tuple, const s64 *given, s64 
     return 1;
 }
 
-// Runs something with a size that the compiler knows.
-#define BY_SIZE(SIZE, DO)           \
-    switch (SIZE) {                 \
-        case 1: DO(1) break;        \
-        case 2: DO(2) break;        \
-        case 4: DO(4) break;        \
-        case 8: DO(8) break;        \
-        case 16: DO(16) break;      \
-        default: DO(SIZE) break;    \
-    }
-
 // Whether a byte of an access has one of some flags.
 static int is_flagged(const Global *access, u8 flags) {
     const u8 *kept = (const u8 *)access->arena[FLAGS];

@@ -47,11 +47,6 @@ static int found_writes(
     return 1;
 }
 
-#define COPY_UNITS(TYPE)                                                                                      \
-    case sizeof(TYPE): for (s64 i = 0; i < count; i++) ((TYPE *)found)[i] = ((const TYPE *)data)[cells[i]]; break
-
-typedef struct { s64 low, high; } Pair;
-
 // Copies what products read, and notes that they do from now on. Returns WRONG, with nothing changed, where a unit has
 // no data, was written by a thread, or not before what all threads know that read it: numpy looks at these.
 int begin_product(const char *tuple, const s64 *given) {
@@ -81,13 +76,9 @@ int begin_product(const char *tuple, const s64 *given) {
             }
         }
     }
-    switch (given[UNIT_BYTES]) {
-        COPY_UNITS(char);
-        COPY_UNITS(short);
-        COPY_UNITS(u32);
-        COPY_UNITS(s64);
-        COPY_UNITS(Pair);
-    }
+#define COPY_UNITS(SIZE) \
+    for (s64 i = 0; i < count; i++) memcpy(found + i * (SIZE), data + cells[i] * (SIZE), (size_t)(SIZE));
+    BY_SIZE(given[UNIT_BYTES], COPY_UNITS)
     for (s64 i = 0; i < count; i++) {
         reading[cells[i]] += times[i];
         lines[cells[i]] = (s32)given[READ_LINE];

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 
@@ -20,7 +21,7 @@ from cutegen.emulator.lanes import Mask
 from cutegen.emulator.memory.runs import PIECE, Landing, load_places
 from cutegen.emulator.memory.tensor_maps import TensorMap, swizzled_pieces
 from cutegen.emulator.operations.bulk_copies import Lane, target_of, write_bytes
-from cutegen.emulator.operations.mbarrier_operations import SharedOperand, read_mbarrier
+from cutegen.emulator.operations.mbarrier_operations import read_mbarrier
 from cutegen.emulator.operations.multicasts import read_multicast
 from cutegen.emulator.operations.operands import Note, Operation, Places
 from cutegen.emulator.operations.state import Lanes
@@ -57,7 +58,7 @@ def tensor_copy_operation(instruction: Instruction, slots: Mapping[str, int], pl
     counter = replace(read_mbarrier(reader, mbarrier, spaces[0], slots, places), counted=True)
     box = read_box(reader, source, rank, slots, places)
     multicast = read_multicast(reader, more[0], slots) if several else None
-    of_size: dict[int, SharedOperand] = {}  # where boxes of so many bytes come
+    of_size = cache(to.of_size)  # where boxes of so many bytes come
 
     def copy(lanes: Lanes, mask: Mask) -> None:
         here = whole(lanes.active(mask), lanes.shape)
@@ -65,10 +66,7 @@ def tensor_copy_operation(instruction: Instruction, slots: Mapping[str, int], pl
         for thread, block in zip(*np.nonzero(here), strict=True):
             lane = int(thread), int(block)
             tensor, at = box.at(lanes, lane)
-            size = tensor.bytes
-            if size not in of_size:
-                of_size[size] = to.of_size(size)
-            targets = [target_of(lanes, of_size[size], counter, lane, size)]
+            targets = [target_of(lanes, of_size(tensor.bytes), counter, lane, tensor.bytes)]
             if multicast is not None:
                 targets = multicast.targets(lanes, lane, *targets[0])
             _load(lanes, lane, targets, tensor, at)

@@ -6,8 +6,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from cutegen.emulator.arithmetic.arrays import Array
 from cutegen.emulator.arithmetic.f8_formats import F8_FORMATS
 from cutegen.emulator.instructions.reader import InstructionReader
+from cutegen.emulator.lanes import WARP
 from cutegen.emulator.operations.operands import Getter, getter
 from cutegen.emulator.ptx.model import Immediate, Instruction, Operand, Register, Vector
 from cutegen.emulator.ptx.types import TYPES
@@ -36,6 +38,14 @@ class ProductForm:
     @property
     def depth(self) -> int:
         return KINDS[self.kinds[0]][1]
+
+
+def by_lane(products: Array) -> Array:
+    """What is of products, shape (warps, 16, columns), as registers have it: shape (slots, warps, 32)."""
+    # Register i of lane l has row l // 4 + 8 * (i // 2 % 2) and column 8 * (i // 4) + 2 * (l % 4) + i % 2
+    warps, _, columns = products.shape
+    found = products.reshape(warps, 2, 8, columns // 8, 4, 2).transpose(3, 1, 5, 0, 2, 4)
+    return found.reshape(columns // 2, warps, WARP)
 
 
 def read_form(reader: InstructionReader, slots: Mapping[str, int]) -> ProductForm:

@@ -19,6 +19,7 @@ from cutegen.emulator.memory.runs import PIECE
 from cutegen.emulator.memory.shared_memory import TABOO, SharedMemory
 from cutegen.emulator.operations.state import Lanes
 from cutegen.emulator.ptx.model import Instruction
+from cutegen.emulator.warps.product_form import by_lane
 from cutegen.emulator.warps.shared_matrices import Places
 
 _ELEMENTS: dict[int, type[np.unsignedinteger[Any]]] = {1: np.uint8, 2: np.uint16, 4: np.uint32}
@@ -30,7 +31,7 @@ _UNITS = 1 << 21  # of all reads that are kept
 class Written:
     """The reads of those units of matrices that have been written.
 
-    `kept` says which of all these are, and `lost` which products are made of others, shape (warps, 16, columns).
+    `kept` says which of all these are, and `lost` which products are made of others, as `by_lane` has them.
     """
 
     reads: ProductReads
@@ -113,7 +114,7 @@ class ProductReads:
         itemsize = self.element().itemsize
         rows, columns = (lost_rows(~kept, where * itemsize, itemsize, unit) for where in self.where)
         lost = rows[self.matrix[0]][:, :, None] | columns[self.matrix[1]][:, None, :]
-        return Written(reads, kept, lost)
+        return Written(reads, kept, by_lane(lost))
 
     def begun(self, log: SharedHistory, memory: SharedMemory, instruction: Instruction) -> Array:
         """The same where that was looked at."""

@@ -37,7 +37,7 @@ from cutegen.emulator.operations.state import Lanes
 from cutegen.emulator.ptx.model import Immediate, Instruction
 from cutegen.emulator.synchronisation.product_groups import WARPS
 from cutegen.emulator.warps.by_warp import by_thread, by_warp, registers_by_warp, taking_part, whole_warps
-from cutegen.emulator.warps.product_form import ProductForm, read_form
+from cutegen.emulator.warps.product_form import ProductForm, by_lane, read_form
 from cutegen.emulator.warps.product_reads import lost_rows, product_reads
 from cutegen.emulator.warps.product_types import cut, widened
 from cutegen.emulator.warps.shared_matrices import Places, places_told
@@ -47,9 +47,6 @@ _MOST_GROUPS = 7
 
 _ROWS = 16
 """Of the result that one warp makes."""
-
-_KEPT = 64
-_LOST: dict[int, tuple[Array, Array]] = {}  # by the identity of what products mean nothing, which and which registers
 
 
 def warpgroup_operation(instruction: Instruction, slots: Mapping[str, int], note: Note) -> Operation:
@@ -268,7 +265,7 @@ def _check_fenced(form: ProductForm, lanes: Lanes, warps: Array) -> tuple[Array,
 def _check_reads(form: ProductForm, lanes: Lanes, warps: Array, places: Sequence[Sequence[Places]]) -> Array | None:
     """Raises Stop for the first fault of what warps read, looked for in one matrix after the other.
 
-    Returns which products are made of what was never written, shape (warps, 16, columns); None where there is none.
+    Returns which products are made of what was never written, as `by_lane` has them; None where there is none.
     """
     log = lanes.shared.log
     assert isinstance(log, SharedHistory)
@@ -284,7 +281,7 @@ def _check_reads(form: ProductForm, lanes: Lanes, warps: Array, places: Sequence
             log.check_gather(
                 form.instruction, log.gathered(rows, lane[1], lane[0] + np.arange(len(rows)) // each % WARP)
             )
-    return unknown if has_any(unknown) else None
+    return by_lane(unknown) if has_any(unknown) else None
 
 
 def _unwritten(form: ProductForm, lanes: Lanes, places: Places, lane: tuple[int, int]) -> Array | None:
@@ -319,8 +316,8 @@ def _accumulate(
 ) -> None:
     """Adds to the accumulators, or where it does not keep them starts them, and leaves their registers without meaning.
 
-    `sums` are the products, shape (warps, 16, columns), of which those that are `unknown` mean nothing; `resting` and
-    `now` are what `_check_fenced` found.
+    `sums` are the products, shape (warps, 16, columns); those that are `unknown`, as `by_lane` has them, mean nothing.
+    `resting` and `now` are what `_check_fenced` found.
     """
     products = lanes.team.products
     rows, mask = products.rows(form.slots), _threads(lanes, warps)
@@ -333,9 +330,8 @@ def _accumulate(
             warp = int(warps[int(bad.argmax()) % len(warps)])
             raise Stop("never-written", text, form.instruction, _lane(lanes, warp))
     if unknown is not None or lost is not None:
-        new = None if unknown is None else _lost_by_lane(form, unknown)
         kept = None if poisoned is None or lost is None else keeps[:, None] & (~resting[:, :, None] | poisoned)
-        products.lose(form.slots, warps, new, kept)
+        products.lose(form.slots, warps, unknown, kept)
     sign, found = form.signs[0] * form.signs[1], products.core
     if found is None or form.kinds[0] in F8_FORMATS:
         products.held[rows, warps] = _added(form, sums * sign, keeps, resting, now, products.held[rows, warps])
@@ -344,23 +340,6 @@ def _accumulate(
         given = np.array((len(rows), len(warps), form.columns, products.count, sign), np.int64)
         found.accesses["accumulate"](arrays, given.ctypes.data)
     lanes.lose([form.slots[i] for i in np.flatnonzero(resting.any(axis=1)).tolist()], mask)
-
-
-def _by_lane(form: ProductForm, products: Array) -> Array:
-    """Products, shape (warps, 16, columns), as registers have them: shape (slots, warps, 32)."""
-    # Register i of lane l has row l // 4 + 8 * (i // 2 % 2) and column 8 * (i // 4) + 2 * (l % 4) + i % 2
-    by_lane = products.reshape(len(products), 2, 8, form.columns // 8, 4, 2).transpose(3, 1, 5, 0, 2, 4)
-    return by_lane.reshape(form.columns // 2, len(products), WARP)
-
-
-def _lost_by_lane(form: ProductForm, lost: Array) -> Array:
-    """The same of products that mean nothing, which is found once for those that come again and again."""
-    found = _LOST.get(id(lost))
-    if found is None:
-        if len(_LOST) >= _KEPT:
-            _LOST.clear()
-        found = _LOST[id(lost)] = lost, _by_lane(form, lost)
-    return found[1]
 
 
 def _poisoned(lanes: Lanes, slots: Sequence[int], warps: Array) -> Array:
@@ -375,7 +354,7 @@ def _poisoned(lanes: Lanes, slots: Sequence[int], warps: Array) -> Array:
 
 def _added(form: ProductForm, sums: Array, keeps: Array, resting: Array, now: Array, held: Array) -> Array:
     """What accumulators hold with the sums added to what they are, in the registers where they rest, or else `held`."""
-    parts = _by_lane(form, sums)
+    parts = by_lane(sums)
     bits = now if resting.all() else np.where(resting[:, :, None], now, held)
     start = bits.view(np.float32).astype(np.float64)
     if not keeps.all():
