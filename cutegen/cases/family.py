@@ -200,16 +200,15 @@ class CasesFamily(Family[Cases, CasesPlan]):
     def figures(self, plan: CasesPlan) -> tuple[Figure, ...]:
         forms, found = [family_of(case.spec).verified_form(case) for case in plan.cases], []
         for number, case in enumerate(plan.cases):
-            # Lines that cases share are those of the first of them
-            shown = dict.fromkeys((number, number if forms[number] is None else forms.index(forms[number])))
+            first = number if forms[number] is None else forms.index(forms[number])
             for figure in family_of(case.spec).figures(case):
-                subjects = tuple(
-                    replace(s, path=inside(s.path, own) if s.path else ("schedule", own))
-                    for own in shown
-                    for s in figure.subjects
+                own, shared = (
+                    tuple(replace(s, path=inside(s.path, n) if s.path else ("schedule", n)) for s in figure.subjects)
+                    for n in (number, first)
                 )
                 title = f"{figure.title}, {case.case}"
-                found.append(replace(figure, name=f"{figure.name}-{number + 1}", title=title, subjects=subjects))
+                name = f"{figure.name}-{number + 1}"
+                found.append(replace(figure, name=name, title=title, subjects=own, shared=shared))
         return tuple(found)
 
     def facts(self, plan: CasesPlan) -> list[tuple[str, str]]:

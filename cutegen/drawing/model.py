@@ -160,6 +160,7 @@ class Figure:
     caption: str = ""
     notes: tuple[str, ...] = ()  # what the reader must know to read it right
     subjects: tuple[Subject, ...] = ()
+    shared: tuple[Subject, ...] = ()  # of another case, whose lines are shown where those of the subjects are none
 
     def remarks(self) -> tuple[str, ...]:
         """What is written below the panels: captions, then notes, then what was left out of which panel."""

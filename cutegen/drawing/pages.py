@@ -13,7 +13,7 @@ from cutegen.analysis.report_text import as_lines
 from cutegen.codegen import Module, Region
 from cutegen.drawing.asked import family_of
 from cutegen.drawing.colours import OKABE_ITO, ink_on
-from cutegen.drawing.model import Figure, Timeline
+from cutegen.drawing.model import Figure, Subject, Timeline
 from cutegen.drawing.svg import BARE_ALONE, BARE_HALF, BARE_WIDTH, GAP, arrow_room, fitted, panel_elements, svg_text
 from cutegen.language.writer import write_spec
 
@@ -85,11 +85,16 @@ def render_page(module: Module, figures: Sequence[Figure]) -> str:
 
 def places_of(figure: Figure, regions: Sequence[Region]) -> tuple[Place, ...]:
     """The regions that a figure shows, in the order of the text, without those inside of others."""
+    return _places(figure.subjects, regions) or _places(figure.shared, regions)
+
+
+def _places(subjects: Sequence[Subject], regions: Sequence[Region]) -> tuple[Place, ...]:
+    """The regions that are some subjects, as `places_of` has them."""
     found: list[Place] = []
     for region in regions:
         shown = any(
             region.path[: len(subject.path)] == subject.path and subject.name in (None, region.name)
-            for subject in figure.subjects
+            for subject in subjects
         )
         if shown and not (found and found[-1].first <= region.first_line <= found[-1].last):
             found.append(Place(region.first_line, region.last_line, region.name))

@@ -103,12 +103,16 @@ def test_a_picture_marks_the_lines_that_its_regions_hold(spec: str) -> None:
     marks = [attributes["data-figures"] for _, attributes in parsed.elements if attributes.get("class") == "line"]
     figures = figures_of(spec)
     for index, figure in enumerate(figures):
-        regions = [
-            region
-            for region in of.regions
-            for subject in figure.subjects
-            if region.path[: len(subject.path)] == subject.path and subject.name in (None, region.name)
-        ]
+        own, shared = (
+            [
+                region
+                for region in of.regions
+                for subject in subjects
+                if region.path[: len(subject.path)] == subject.path and subject.name in (None, region.name)
+            ]
+            for subjects in (figure.subjects, figure.shared)
+        )
+        regions = own or shared
         expected = {line for region in regions for line in range(region.first_line, region.last_line + 1)}
         assert expected, f"{figure.name} belongs to no line"
         assert expected == {line for line, mark in enumerate(marks, 1) if str(index) in (mark or "").split()}
