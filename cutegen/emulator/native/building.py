@@ -36,6 +36,7 @@ SOURCES = (
     "shared_races.h",
     "shared_stores.h",
     "shuffles.h",
+    "warpgroups.h",
 )
 COMPILER_VARIABLE = "CC"
 SWITCH = "CUTEGEN_NATIVE"

@@ -246,3 +246,4 @@ int run(const s64 *plan, const char *inputs, const char *outputs, s64 threads, s
 #include "shared_races.h"
 #include "shared_stores.h"
 #include "shuffles.h"
+#include "warpgroups.h"

@@ -71,7 +71,7 @@ Noted = Literal[
     "store_global",
     "begin_product",
     "end_product",
-    "accumulate",
+    "multiply_warpgroups",
     "shuffle",
     "multiply_warps",
     "spread_matrices",

@@ -1,4 +1,4 @@
-// Products of warpgroups: their reads of shared memory, held to what is ordered, and the sums in their accumulators.
+// Products of warpgroups: their reads of shared memory, held to what is ordered.
 
 // Reads begin: which units all warps together read, matrix after matrix, and which two matrices each warp reads.
 enum {
@@ -110,36 +110,6 @@ int end_product(const char *tuple, const s64 *given) {
                 reading[cells[i]] -= alike;
                 row[cells[i]] = (s32)given[ENDS_NOW];
                 lines[cells[i]] = (s32)given[END_LINE];
-            }
-        }
-    return FINE;
-}
-
-enum { SUMS, ACCUMULATORS, SLOT_ROWS, WARP_NUMBERS, KEEPS, RESTING, REGISTERS };
-enum { SLOTS, WARPS_HERE, COLUMN_COUNT, ALL_WARPS, SIGN };
-
-// Adds sums to accumulators, or starts these where a warp does not keep them. Where they rest, they are in registers.
-// Register i of lane l has row l / 4 + 8 * (i / 2 % 2) and column 8 * (i / 4) + 2 * (l % 4) + i % 2 of a warp's sums.
-int accumulate(const char *tuple, const s64 *given) {
-    const double *sums = (void *)array_in(tuple, SUMS)->data;
-    u32 *held = (void *)array_in(tuple, ACCUMULATORS)->data;
-    const u32 *registers = (void *)array_in(tuple, REGISTERS)->data;
-    const s64 *rows = (void *)array_in(tuple, SLOT_ROWS)->data, *warps = (void *)array_in(tuple, WARP_NUMBERS)->data;
-    const char *keeps = array_in(tuple, KEEPS)->data, *resting = array_in(tuple, RESTING)->data;
-    s64 columns = given[COLUMN_COUNT], here = given[WARPS_HERE];
-    double sign = (double)given[SIGN];
-    for (s64 w = 0; w < here; w++)
-        for (s64 i = 0; i < given[SLOTS]; i++) {
-            const double *from = sums + (w * 16 + i / 2 % 2 * 8) * columns + i / 4 * 8 + i % 2;
-            u32 *to = held + (rows[i] * given[ALL_WARPS] + warps[w]) * 32;
-            const u32 *before = resting[i * here + w] ? registers + (i * here + w) * 32 : to;
-            for (s64 lane = 0; lane < 32; lane++) {
-                float start = 0;
-                if (keeps[w]) memcpy(&start, before + lane, 4);
-                float total = (float)((double)start + sign * from[lane / 4 * columns + lane % 4 * 2]);
-                u32 bits;
-                memcpy(&bits, &total, 4);
-                to[lane] = total == total ? bits : 0x7fffffff;
             }
         }
     return FINE;

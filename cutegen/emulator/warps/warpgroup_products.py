@@ -21,15 +21,12 @@ from functools import partial
 
 import numpy as np
 
-from cutegen.atoms.mma import HOPPER_F8
 from cutegen.emulator.arithmetic.arrays import Array, has_any
-from cutegen.emulator.arithmetic.f8_formats import F8_FORMATS
-from cutegen.emulator.arithmetic.formats import NAN32
 from cutegen.emulator.checks.faults import Stop
 from cutegen.emulator.checks.poison import poison_whole, poisoned_lanes
 from cutegen.emulator.checks.shared_history import SharedHistory
 from cutegen.emulator.instructions.reader import InstructionReader
-from cutegen.emulator.lanes import WARP, Mask
+from cutegen.emulator.lanes import WARP, Mask, spread
 from cutegen.emulator.memory.runs import PIECE
 from cutegen.emulator.memory.shared_memory import TABOO
 from cutegen.emulator.operations.operands import Getter, Note, Operation
@@ -39,7 +36,7 @@ from cutegen.emulator.synchronisation.product_groups import WARPS
 from cutegen.emulator.warps.by_warp import by_thread, by_warp, registers_by_warp, taking_part, whole_warps
 from cutegen.emulator.warps.product_form import ProductForm, by_lane, read_form
 from cutegen.emulator.warps.product_reads import lost_rows, product_reads
-from cutegen.emulator.warps.product_types import cut, widened
+from cutegen.emulator.warps.product_sums import Addition, add_products
 from cutegen.emulator.warps.shared_matrices import Places, places_told
 
 _MOST_GROUPS = 7
@@ -197,16 +194,13 @@ def _multiply(form: ProductForm, lanes: Lanes, mask: Mask) -> None:
     if raw is None:
         unknown = _check_reads(form, lanes, warps, places())
         raw = reads.begun(log, lanes.shared, instruction)
-    sums = np.empty((len(warps), _ROWS, form.columns))
-    rows = widened(raw[reads.where[0]], form.kinds[0])
-    for number, columns in enumerate(widened(raw[reads.where[1]], form.kinds[1])):
-        those = np.flatnonzero(reads.matrix[1] == number)
-        sums[those] = (rows[reads.matrix[0][those]].reshape(-1, form.depth) @ columns.T).reshape(
-            -1, _ROWS, form.columns
-        )
     agents = [_agent(lanes, warp) for warp in warps.tolist()]
     products.begin(warps, form.slots, partial(log.products.end, instruction, reads, agents))
-    _accumulate(form, lanes, warps, sums, found[2] != 0, resting, now, unknown)
+    addition = Addition(warps, found[2] != 0, resting, now)
+    _check_accumulators(form, lanes, addition, unknown)
+    add_products(form, products, reads, raw, addition)
+    if now is not None:
+        lanes.lose([form.slots[i] for i in np.flatnonzero(resting.any(axis=1)).tolist()], _threads(lanes, warps))
 
 
 def _places(form: ProductForm, lanes: Lanes, warps: Array, descriptors: Array, side: int, size: int) -> list[Places]:
@@ -228,6 +222,12 @@ def _of_warp(lanes: Lanes, get: Getter, warps: Array, instruction: Instruction) 
     given = np.asarray(get(lanes))
     if given.size == 1:
         return np.full(len(warps), given.reshape(-1)[0])
+    threads, blocks = lanes.shape
+    if given.shape[0] == threads and given.ndim == 2 and not threads % WARP:
+        of_warps = given.reshape(-1, WARP, given.shape[1])
+        first = of_warps[:, 0]
+        if (of_warps == first[:, None]).all():  # in all warps, as is the rule
+            return np.asarray(spread(first, (len(first), blocks)).reshape(-1)[warps])
     values = by_warp(lanes, given)[warps]
     differing = (values != values[:, :1]).any(axis=1)
     if has_any(differing):
@@ -236,9 +236,9 @@ def _of_warp(lanes: Lanes, get: Getter, warps: Array, instruction: Instruction) 
     return np.asarray(values[:, 0])
 
 
-def _check_fenced(form: ProductForm, lanes: Lanes, warps: Array) -> tuple[Array, Array]:
+def _check_fenced(form: ProductForm, lanes: Lanes, warps: Array) -> tuple[Array, Array | None]:
     """In which warps no product in flight writes each of the accumulators, shape (slots, warps), and what the registers
-    hold where there are such, shape (slots, warps, 32).
+    hold where there are such, shape (slots, warps, 32), or None where there are none.
 
     Raises Stop unless what these hold has been there since the warp's last fence, or is zero.
     """
@@ -252,7 +252,7 @@ def _check_fenced(form: ProductForm, lanes: Lanes, warps: Array) -> tuple[Array,
     rows = products.rows(form.slots)
     resting = products.flying[rows, warps] == 0
     if not has_any(resting):
-        return resting, np.zeros((*resting.shape, WARP), np.uint32)
+        return resting, None
     now = registers_by_warp(lanes, form.slots)[:, warps]
     changed = resting & (now != products.seen[rows, warps]).any(axis=2) & now.any(axis=2)
     if has_any(changed):
@@ -304,63 +304,38 @@ def _unwritten(form: ProductForm, lanes: Lanes, places: Places, lane: tuple[int,
     return lost_rows(flags != 0, places.where, form.itemsize, memory.unit)
 
 
-def _accumulate(
-    form: ProductForm,
-    lanes: Lanes,
-    warps: Array,
-    sums: Array,
-    keeps: Array,
-    resting: Array,
-    now: Array,
-    unknown: Array | None,
-) -> None:
-    """Adds to the accumulators, or where it does not keep them starts them, and leaves their registers without meaning.
+def _check_accumulators(form: ProductForm, lanes: Lanes, addition: Addition, unknown: Array | None) -> None:
+    """Raises Stop for an accumulator that is added to, and was never written, and notes which mean nothing from now on.
 
-    `sums` are the products, shape (warps, 16, columns); those that are `unknown`, as `by_lane` has them, mean nothing.
-    `resting` and `now` are what `_check_fenced` found.
+    Those products that are `unknown`, as `by_lane` has them, mean nothing.
     """
-    products = lanes.team.products
-    rows, mask = products.rows(form.slots), _threads(lanes, warps)
-    read, lost = keeps & resting, products.unknown
-    poisoned = _poisoned(lanes, form.slots, warps) if lost is not None or has_any(read) else None
-    if poisoned is not None:
-        bad = read & (poisoned if lost is None else poisoned & ~lost[rows, warps]).any(axis=2)
+    products, warps, keeps, resting = lanes.team.products, addition.warps, addition.keeps, addition.resting
+    lost, kept = products.unknown, keeps[:, None]
+    if addition.now is not None and (lost is not None or has_any(keeps & resting)):
+        rows, poisoned = products.rows(form.slots), _poisoned(lanes, form.slots, warps)
+        bad = keeps & resting & (poisoned if lost is None else poisoned & ~lost[rows, warps]).any(axis=2)
         if has_any(bad):
             text = "wgmma adds to an accumulator that was never written"
             warp = int(warps[int(bad.argmax()) % len(warps)])
             raise Stop("never-written", text, form.instruction, _lane(lanes, warp))
+        kept = kept & (~resting[:, :, None] | poisoned)
+    elif unknown is None and keeps.all():
+        return  # nothing rests
     if unknown is not None or lost is not None:
-        kept = None if poisoned is None or lost is None else keeps[:, None] & (~resting[:, :, None] | poisoned)
-        products.lose(form.slots, warps, unknown, kept)
-    sign, found = form.signs[0] * form.signs[1], products.core
-    if found is None or form.kinds[0] in F8_FORMATS:
-        products.held[rows, warps] = _added(form, sums * sign, keeps, resting, now, products.held[rows, warps])
-    else:
-        arrays = (sums, products.held, rows, warps, keeps, resting, np.ascontiguousarray(now))
-        given = np.array((len(rows), len(warps), form.columns, products.count, sign), np.int64)
-        found.accesses["accumulate"](arrays, given.ctypes.data)
-    lanes.lose([form.slots[i] for i in np.flatnonzero(resting.any(axis=1)).tolist()], mask)
+        products.lose(form.slots, warps, unknown, kept if lost is not None else None)
 
 
 def _poisoned(lanes: Lanes, slots: Sequence[int], warps: Array) -> Array:
     """In which lanes of warps registers are poisoned, shape (slots, warps, 32)."""
-    made: dict[int, Array] = {id(None): np.zeros((len(warps), WARP), np.bool_)}
-    of_slots = [lanes.poison.get(slot) for slot in slots]  # many of which are one array
+    found: dict[int, Array] = {}
+    numbers, of_slots = [], [lanes.poison.get(slot) for slot in slots]  # many of which are one array
     for poison in of_slots:
-        if poison is not None and id(poison) not in made:
-            made[id(poison)] = by_warp(lanes, poisoned_lanes(poison))[warps]
-    return np.stack([made[id(poison)] for poison in of_slots])
-
-
-def _added(form: ProductForm, sums: Array, keeps: Array, resting: Array, now: Array, held: Array) -> Array:
-    """What accumulators hold with the sums added to what they are, in the registers where they rest, or else `held`."""
-    parts = by_lane(sums)
-    bits = now if resting.all() else np.where(resting[:, :, None], now, held)
-    start = bits.view(np.float32).astype(np.float64)
-    if not keeps.all():
-        start = np.where(keeps[:, None], start, 0.0)
-    with np.errstate(all="ignore"):
-        exact = start + parts
-        total = cut(exact, HOPPER_F8.bits) if form.kinds[0] in F8_FORMATS else exact.astype(np.float32)
-    nan = np.isnan(total)
-    return np.where(nan, NAN32, total.view(np.uint32)) if has_any(nan) else total.view(np.uint32)
+        if id(poison) not in found:
+            lost = np.zeros((), np.bool_) if poison is None else poisoned_lanes(poison)
+            found[id(poison)] = by_warp(lanes, lost)[warps]
+    if len(found) == 1:
+        (only,) = found.values()
+        return np.broadcast_to(only, (len(slots), *only.shape))
+    number_of = {key: number for number, key in enumerate(found)}
+    numbers = [number_of[id(poison)] for poison in of_slots]
+    return np.stack(list(found.values()))[numbers]

@@ -13,7 +13,8 @@ from cutegen.emulator.checks.clocks import ALWAYS, Clocks
 from cutegen.emulator.checks.shared_history import SharedHistory
 from cutegen.emulator.ptx.model import Instruction
 from cutegen.emulator.warps.product_reads import ProductReads
-from cutegen.emulator.warps.warpgroup_products import _added
+from cutegen.emulator.warps.product_sums import Addition, add_products
+from cutegen.emulator.warps.product_types import KINDS
 
 SHAPE, SIZE, ROWS = (256, 4), 2, 60
 LINE = Instruction("wgmma", (), None, (), 7, None, "")
@@ -80,23 +81,37 @@ def test_reads_begin_and_end_as_numpy_notes_them(seed: int) -> None:
 
 
 @pytest.mark.parametrize("columns", [8, 96])
-def test_accumulators_are_summed_up_as_numpy_does(columns: int) -> None:
+@pytest.mark.parametrize("kinds", [("bf16", "bf16"), ("f16", "f16"), ("tf32", "tf32"), ("e4m3", "e5m2")])
+def test_products_are_added_to_accumulators_as_numpy_does(columns: int, kinds: tuple[str, str]) -> None:
     core, random = native_core(), np.random.default_rng(columns)
     count, slots = 12, columns // 2
+    itemsize, depth = KINDS[kinds[0]]
     warps, rows = np.array([1, 4, 5, 11]), random.permutation(slots + 3)[:slots, None]
+    element = {1: np.uint8, 2: np.uint16, 4: np.uint32}[itemsize]
+    where = random.integers(0, 5000, (3, 16, depth)), random.integers(0, 5000, (2, columns, depth))
     for sign in (1, -1):
+        raw = random.integers(0, 1 << 8 * itemsize, 5000).astype(element)
+        if itemsize > 1:  # of moderate size, most of them
+            raw = random.normal(size=5000).astype(np.float32).view(np.uint32)
+            raw = raw if itemsize == 4 else (raw >> 16).astype(np.uint16)
+            raw = random.normal(size=5000).astype(np.float16).view(np.uint16) if kinds[0] == "f16" else raw
+            raw[random.random(5000) < 0.01] = {"f16": 0x7C00, "bf16": 0x7F80, "tf32": 0x7F800000}[kinds[0]]
+            raw[random.random(5000) < 0.01] = 1 << 8 * itemsize - 1
         held = random.normal(size=(slots + 3, count, 32)).astype(np.float32)
-        held[held > 0] = np.inf
+        held[held > 2] = np.inf
         now = random.normal(size=(slots, len(warps), 32)).astype(np.float32).view(np.uint32)
-        sums = random.normal(size=(len(warps), 16, columns)) * 1e3
-        sums[sums > 5e2], sums[sums < -5e2] = np.inf, -np.inf
-        sums[0, 0, 0] = -0.0
         keeps, resting = np.array([True, False, True, True]), random.random((slots, len(warps))) < 0.5
-        form = cast(Any, SimpleNamespace(columns=columns, kinds=("bf16", "bf16")))
-        expected = held.view(np.uint32).copy()
-        expected[rows, warps] = _added(form, sums * sign, keeps, resting, now, expected[rows, warps])
-        arrays = (sums, held, rows, warps, keeps, resting, now)
-        given = np.array((slots, len(warps), columns, count, sign), np.int64)
-        core.accesses["accumulate"](arrays, given.ctypes.data)
-        assert np.array_equal(held.view(np.uint32), expected)
-        assert (expected == 0x7FFFFFFF).any()
+        matrix = np.array([0, 1, 2, 0]), np.array([1, 0, 0, 1])
+        reads = cast(Any, SimpleNamespace(where=where, matrix=matrix))
+        signs = sign, 1
+        form = cast(Any, SimpleNamespace(columns=columns, depth=depth, kinds=kinds, signs=signs, slots=(0,)))
+        for to in (Addition(warps, keeps, resting, now), Addition(warps, keeps, np.zeros_like(resting), None)):
+            of_both = [
+                cast(Any, SimpleNamespace(core=one, count=count, rows=lambda slots: rows, held=held.view("u4").copy()))
+                for one in (core, None)
+            ]
+            with np.errstate(invalid="ignore"):
+                for products in of_both:
+                    add_products(form, products, reads, raw, to)
+            assert np.array_equal(of_both[0].held, of_both[1].held)
+            assert (of_both[0].held == 0x7FFFFFFF).any()
