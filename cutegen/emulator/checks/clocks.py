@@ -14,76 +14,25 @@ the last of its phases that a thread has waited for.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from cutegen.emulator.arithmetic.arrays import Array
+from cutegen.emulator.checks.core_rows import CoreRows, Own
 from cutegen.emulator.checks.known_rows import KnownRows
+from cutegen.emulator.checks.told import Told
 from cutegen.emulator.lanes import WARP, Mask, spread
+from cutegen.emulator.native.library import core
 
 ALWAYS = np.iinfo(np.int32).max
 """A time after all others: that of what is under way, and that up to which a member knows itself."""
 
 _AGENTS = 16  # of each block of a cluster: for so many there is room at once
+_NOTHING = np.zeros((1, 0), np.int32)
 
-
-@dataclass(frozen=True)
-class Told:
-    """What lanes tell, a row for each of them, or what several have told, which is one row.
-
-    `known` has, for each of the `warps` of the cluster, the time up to which it is known to have run; and then for each
-    member and agent, that up to which what it did is ordered before. `proxy` has in the same columns, for each member,
-    that up to which a proxy fence covers what it wrote, where that counts; its other columns mean nothing.
-    """
-
-    known: Array
-    warps: int
-    proxy: Array | None
-
-    @property
-    def after(self) -> Array:
-        """Up to which time each warp is known to have run."""
-        return self.known[:, : self.warps]
-
-    @property
-    def order(self) -> Array:
-        """Up to which time what each member and agent did is ordered before."""
-        return self.known[:, self.warps :]
-
-    def joined(self, rows: Array | slice = slice(None)) -> Told:
-        """What those rows tell together."""
-        proxy = None if self.proxy is None else self.proxy[rows].max(axis=0, keepdims=True)
-        return Told(self.known[rows].max(axis=0, keepdims=True), self.warps, proxy)
-
-    def and_what(self, other: Told | None) -> Told:
-        """What this and another one tell together; one of them may know of fewer agents."""
-        if other is None:
-            return self
-        proxy = self.proxy if other.proxy is None else _larger(self.proxy, other.proxy)
-        return Told(_larger(self.known, other.known), self.warps, proxy)
-
-    def of_agent(self, agent: int, time: int) -> Told:
-        """The same, and that what an agent did before that time is before."""
-        more = np.zeros((len(self.known), max(0, self.warps + agent + 1 - self.known.shape[1])), self.known.dtype)
-        known = np.concatenate([self.known, more], axis=1)
-        known[:, self.warps + agent] = time
-        return Told(known, self.warps, self.proxy)
-
-    def relaxed(self) -> Told:
-        """The same for who only knows that others have run."""
-        return Told(self.after, self.warps, None)
-
-
-def _larger(one: Array | None, other: Array) -> Array:
-    """The larger of two arrays entry by entry, of which one may have fewer columns."""
-    if one is None:
-        return other
-    one, other = (one, other) if one.shape[1] >= other.shape[1] else (other, one)
-    width = other.shape[1]
-    if width == one.shape[1]:
-        return np.maximum(one, other)
-    return np.concatenate([np.maximum(one[:, :width], other), one[:, width:]], axis=1)
+Groups = Array | None
+"""Which of the lanes of a mask are together: the number of each one's group, in the mask's order, or that of each
+block, shape (1, blocks); None if they are all."""
 
 
 class Clocks:
@@ -115,6 +64,8 @@ class Clocks:
         self.cluster: Array = block // size
         """The number of each lane's cluster in the batch, shape (threads, blocks)."""
         self._place: Array = self.cluster * self.members + self.member
+        found = core()
+        self._by_core = None if found is None else CoreRows(found, self, self._rows)
 
     @property
     def proxy_fences(self) -> tuple[Array, Array] | None:
@@ -163,13 +114,18 @@ class Clocks:
 
     def told_together(self, lanes: Array, *, relaxed: bool = False) -> Told:
         """What the lanes of a mask, all of one cluster, know and do until now: `told`, joined, without the rows."""
-        return self.told_by_groups(lanes, np.zeros(int(np.count_nonzero(lanes)), np.int64), 1, relaxed=relaxed)[0]
+        return self.told_by_groups(lanes, None, 1, relaxed=relaxed)[0]
 
-    def told_by_groups(self, lanes: Array, groups: Array, count: int, *, relaxed: bool = False) -> list[Told]:
-        """What the lanes of each of `count` groups know and do until now, together.
-
-        `groups` has the number of each of the lanes' group, in the mask's order. Those of a group are in one cluster.
-        """
+    def told_by_groups(self, lanes: Array, groups: Groups, count: int, *, relaxed: bool = False) -> list[Told]:
+        """What the lanes of each of `count` groups know and do until now, together; each is in one cluster."""
+        if self._by_core is not None and not relaxed:
+            known, proxy = self._by_core.tell(self._known, lanes, groups, count, Own.NOW, self.now), None
+            if self._has_proxy_fence:
+                proxy = self._by_core.tell(self._covered, lanes, groups, count, Own.TIMES, 0, self._cover_times)
+            return [
+                Told(known[i : i + 1], self.warps, proxy if proxy is None else proxy[i : i + 1]) for i in range(count)
+            ]
+        groups = _each_group(lanes, groups)
         places, members = self._place[lanes], self.member[lanes]
         known = self._rows.largest(self._known.reshape(-1)[places], groups, count)
         fenced = self._rows.largest(self._fenced.reshape(-1)[places], groups, count) if relaxed else None
@@ -200,14 +156,17 @@ class Clocks:
 
     def learn(self, lanes: Array, told: Told) -> None:
         """Lets the lanes of a mask know what is told, in one row."""
-        self.learn_by_groups(lanes, np.zeros(int(np.count_nonzero(lanes)), np.int64), [told])
+        self.learn_by_groups(lanes, None, [told])
 
-    def learn_by_groups(self, lanes: Array, groups: Array, told: Sequence[Told]) -> None:
-        """Lets the lanes of a mask know what is told to their group, in one row each.
-
-        `groups` has the number of each of the lanes' group, in the mask's order.
-        """
-        places = self._place[lanes]
+    def learn_by_groups(self, lanes: Array, groups: Groups, told: Sequence[Told]) -> None:
+        """Lets the lanes of a mask know what is told to their group, in one row each."""
+        if self._by_core is not None:
+            self._by_core.learn(self._known, lanes, groups, [one.known for one in told])
+            if any(one.proxy is not None for one in told):
+                proxies = [_NOTHING if one.proxy is None else one.proxy for one in told]
+                self._by_core.learn(self._covered, lanes, groups, proxies)
+            return
+        places, groups = self._place[lanes], _each_group(lanes, groups)
         self._rows.learn(self._known, places, groups, self._rows_of([one.known for one in told]))
         if any(one.proxy is not None for one in told):
             self._rows.learn(self._covered, places, groups, self._rows_of([one.proxy for one in told]))
@@ -222,8 +181,8 @@ class Clocks:
 
     def learn_of(self, lanes: Array, agent: int, time: int) -> None:
         """Lets the lanes of a mask know that what an agent did before that time is before."""
-        more = np.zeros((1, self._rows.width), np.int32)
-        more[0, self.warps + agent] = time
+        more = np.zeros((1, self.warps + agent + 1), np.int32)
+        more[0, -1] = time
         self.learn(lanes, Told(more, self.warps, None))
 
     def meet(self, lanes: Array, groups: Array) -> None:
@@ -378,6 +337,13 @@ class Clocks:
         known = self._rows.largest(self._known.reshape(-1)[self._place[lanes]], groups, count)[:, self.warps :]
         known[groups, self.member[lanes]] = ALWAYS
         return known
+
+
+def _each_group(lanes: Array, groups: Groups) -> Array:
+    """The number of the group of each of the lanes of a mask, in its order."""
+    if groups is None:
+        return np.zeros(int(np.count_nonzero(lanes)), np.int64)
+    return groups if groups.ndim == 1 else groups[0][np.nonzero(lanes)[1]]
 
 
 def whole(mask: Mask, shape: tuple[int, int]) -> Array:

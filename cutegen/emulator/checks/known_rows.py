@@ -18,13 +18,14 @@ _FIRST = 16  # rows that there is room for at first
 class KnownRows:
     """Rows of `width` times, int32, and `holders`: arrays of any shape with the numbers of the rows that are in use.
 
-    Row 0 is all zeros, as holders are at first. A row is never changed: who learns gets another one.
+    Row 0 is all zeros, as holders are at first. A row is never changed: who learns gets another one. `count` rows are
+    in use, or were.
     """
 
     def __init__(self, width: int) -> None:
         self.width = width
         self._rows: Array = np.zeros((_FIRST, width), np.int32)
-        self._count = 1
+        self.count = 1
         self._holders: list[Array] = []
 
     def holder(self, shape: Sequence[int]) -> Array:
@@ -73,8 +74,8 @@ class KnownRows:
         """
         held = holder.reshape(-1)
         group, rows = self._pairs(held[places], groups, len(more))
-        if self._count + len(rows) > len(self._rows):
-            self._make_room(len(rows))
+        if self.count + len(rows) > len(self._rows):
+            self.make_room(len(rows))
             group, rows = self._pairs(held[places], groups, len(more))
         known = self._rows[rows]
         joined = np.maximum(known, more[group])
@@ -86,25 +87,25 @@ class KnownRows:
         first = np.zeros(len(more), np.int64)
         first[group[new[alike][::-1]]] = new[alike][::-1]
         kept = new[~alike | (first[group[new]] == new)]
-        self._rows[self._count : self._count + len(kept)] = joined[kept]
+        self._rows[self.count : self.count + len(kept)] = joined[kept]
         changed = np.array(rows)
-        changed[kept] = self._count + np.arange(len(kept))
+        changed[kept] = self.count + np.arange(len(kept))
         changed[new[alike]] = changed[first[group[new[alike]]]]
-        table = np.zeros(len(more) * self._count, np.int64)
-        table[group * self._count + rows] = changed
-        held[places] = table[groups * self._count + held[places]]
-        self._count += len(kept)
+        table = np.zeros(len(more) * self.count, np.int64)
+        table[group * self.count + rows] = changed
+        held[places] = table[groups * self.count + held[places]]
+        self.count += len(kept)
 
     def _pairs(self, numbers: Array, groups: Array, count: int) -> tuple[Array, Array]:
         """The groups and rows of all different pairs of a group and one of its numbers, group by group."""
-        used = np.zeros(count * self._count, np.bool_)
-        used[groups * self._count + numbers] = True
-        group, rows = np.divmod(np.flatnonzero(used), self._count)
+        used = np.zeros(count * self.count, np.bool_)
+        used[groups * self.count + numbers] = True
+        group, rows = np.divmod(np.flatnonzero(used), self.count)
         return group, rows
 
-    def _make_room(self, more: int) -> None:
+    def make_room(self, more: int) -> None:
         """Forgets the rows that nobody holds, and makes room for that many more."""
-        used = np.zeros(self._count, np.bool_)
+        used = np.zeros(self.count, np.bool_)
         used[0] = True
         for holder in self._holders:
             used[holder] = True
@@ -117,4 +118,4 @@ class KnownRows:
             room *= 2
         rows = np.zeros((room, self.width), np.int32)
         rows[: len(kept)] = self._rows[kept]
-        self._rows, self._count = rows, len(kept)
+        self._rows, self.count = rows, len(kept)

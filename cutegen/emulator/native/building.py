@@ -29,6 +29,7 @@ SOURCES = (
     "first_writes.h",
     "functions.h",
     "global_accesses.h",
+    "known_rows.h",
     "matrices.h",
     "operations.h",
     "products.h",

@@ -77,6 +77,8 @@ Noted = Literal[
     "spread_matrices",
     "store_shared",
     "find_races",
+    "learn_rows",
+    "tell_rows",
 ]
 _ACCESSES: tuple[Noted, ...] = get_args(Noted)
 

@@ -14,8 +14,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from cutegen.emulator.arithmetic.arrays import Array, has_any
-from cutegen.emulator.checks.clocks import Clocks, Told
+from cutegen.emulator.checks.clocks import Clocks
 from cutegen.emulator.checks.faults import Stop, Witness
+from cutegen.emulator.checks.told import Told
 from cutegen.emulator.lanes import WARP, first_lane, groups_of, in_warps
 from cutegen.emulator.ptx.model import Instruction
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from cutegen.emulator.arithmetic.arrays import Array, has_any
-from cutegen.emulator.checks.clocks import Clocks, Told
+from cutegen.emulator.checks.clocks import Clocks
 from cutegen.emulator.checks.faults import Stop
+from cutegen.emulator.checks.told import Told
 from cutegen.emulator.lanes import first_lane, groups_of
 from cutegen.emulator.ptx.model import Instruction
 

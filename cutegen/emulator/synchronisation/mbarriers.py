@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from cutegen.emulator.arithmetic.arrays import Array, has_any
-from cutegen.emulator.checks.clocks import ALWAYS, Clocks, Told
+from cutegen.emulator.checks.clocks import ALWAYS, Clocks
 from cutegen.emulator.checks.faults import Stop, Witness
+from cutegen.emulator.checks.told import Told
 from cutegen.emulator.synchronisation.bulk_groups import single
 from cutegen.emulator.synchronisation.mbarrier_uses import SortedUses, Uses, sort_uses
 

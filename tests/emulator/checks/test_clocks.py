@@ -8,7 +8,8 @@ from emulator_kit import go, in_and_out, indexed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cutegen.emulator.checks.clocks import Clocks, Told
+from cutegen.emulator.checks.clocks import Clocks
+from cutegen.emulator.checks.told import Told
 
 SHAPE, SIZE = (3, 4), 2  # threads and blocks of a batch of two clusters
 LANES = [(thread, block) for block in range(SHAPE[1]) for thread in range(SHAPE[0])]
