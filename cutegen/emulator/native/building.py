@@ -26,6 +26,7 @@ SOURCES = (
     "core.c",
     "accesses.h",
     "agents.h",
+    "block_barriers.h",
     "first_writes.h",
     "functions.h",
     "global_accesses.h",

@@ -240,6 +240,7 @@ int run(const s64 *plan, const char *inputs, const char *outputs, s64 threads, s
 #include "agents.h"
 #include "products.h"
 #include "matrices.h"
+#include "block_barriers.h"
 #include "first_writes.h"
 #include "global_accesses.h"
 #include "known_rows.h"

@@ -79,6 +79,7 @@ Noted = Literal[
     "find_races",
     "learn_rows",
     "tell_rows",
+    "meet_at_barrier",
 ]
 _ACCESSES: tuple[Noted, ...] = get_args(Noted)
 
