@@ -13,7 +13,7 @@ from cutegen.emulator.lanes import WARP, Mask, first_lane, in_warps, spread
 from cutegen.emulator.operations.cluster_operations import check_aligned, is_aligned
 from cutegen.emulator.operations.operands import Operation
 from cutegen.emulator.operations.state import Lanes
-from cutegen.emulator.operations.waits import BlockWait
+from cutegen.emulator.operations.waits import BlockWait, barrier_changes
 from cutegen.emulator.ptx.model import Instruction
 
 BARRIERS = 16
@@ -40,6 +40,10 @@ class NumberedWait:
         for number, part in self._parts(lanes, mask):
             through |= self._barrier(number).open_for(lanes, part)
         return through
+
+    def changes(self, lanes: Lanes, blocks: Array) -> int:
+        """How often barriers have opened, or lanes have exited."""
+        return barrier_changes(lanes)
 
     def give_up(self, lanes: Lanes, mask: Array) -> bool:
         """No lane goes on before it opens."""

@@ -52,6 +52,10 @@ class BlockWait:
         """The lanes whose barrier has opened. Raises Stop for a fault."""
         return lanes.team.block_barriers.open_for(self.number, mask, lanes.team.alive, self.instruction)
 
+    def changes(self, lanes: Lanes, blocks: Array) -> int:
+        """How often barriers have opened, or lanes have exited."""
+        return barrier_changes(lanes)
+
     def give_up(self, lanes: Lanes, mask: Array) -> bool:
         """No lane goes on before it opens."""
         return False
@@ -91,6 +95,10 @@ class ClusterWait:
             barriers.go_on(opened)
         return opened
 
+    def changes(self, lanes: Lanes, blocks: Array) -> int:
+        """How often lanes have arrived, or exited."""
+        return lanes.team.cluster_barriers.arrivals + lanes.team.exits
+
     def give_up(self, lanes: Lanes, mask: Array) -> bool:
         """No lane goes on before it opens."""
         return False
@@ -105,3 +113,8 @@ class ClusterWait:
             f"cluster, and {int(np.count_nonzero(missing))} never arrive, this one among them"
         )
         return Stop("deadlock", text, self.instruction, first_lane(missing, lanes.shape))
+
+
+def barrier_changes(lanes: Lanes) -> int:
+    """A number that grows when a barrier of a block opens, or may because lanes have exited."""
+    return lanes.team.block_barriers.opened + lanes.team.exits

@@ -19,6 +19,8 @@ class ClusterBarriers:
         self.clocks = clocks
         self.arrived: Array = np.zeros(clocks.shape, np.int32)
         """How often each lane has arrived."""
+        self.arrivals = 0
+        """How often any lanes have arrived."""
         self._passed: Array = np.zeros(clocks.shape, np.int32)
         # What the arrivals of the last two phases of each cluster have told, by the parity of the phase
         self._told: dict[tuple[int, int], tuple[int, Told]] = {}
@@ -37,6 +39,7 @@ class ClusterBarriers:
             before, earlier = self._told.get((cluster, phase % 2), (phase, None))
             self._told[cluster, phase % 2] = phase, one.and_what(earlier) if before == phase else one
         self.arrived = self.arrived + lanes
+        self.arrivals += 1
 
     def check_arrived(self, lanes: Array, instruction: Instruction) -> None:
         """Raises Stop for a lane of a mask that comes to wait and has not arrived."""

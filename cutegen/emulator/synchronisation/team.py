@@ -27,9 +27,9 @@ Delivery = Callable[[], None]
 class Team:
     """What the lanes of a batch of `shape` = (threads, blocks) share, whose clusters have `size` blocks each.
 
-    `alive` are the lanes that have not exited, and `gone` the blocks of which all have, shape (blocks,). `failed` has
-    the lanes whose last try of a wait has failed, by the identity of the wait. `chance` decides which asynchronous
-    writes arrive late; without it, none does.
+    `alive` are the lanes that have not exited, and `gone` the blocks of which all have, shape (blocks,). `exits` is how
+    often any have. `failed` has the lanes whose last try of a wait has failed, by the identity of the wait. `chance`
+    decides which asynchronous writes arrive late; without it, none does.
     """
 
     def __init__(self, shape: tuple[int, int], size: int, chance: np.random.Generator | None = None) -> None:
@@ -45,6 +45,7 @@ class Team:
         self._chance = chance
         self._under_way: list[Delivery] = []
         self.alive: Array = np.ones(shape, np.bool_)
+        self.exits = 0
         self.gone: Array = np.zeros(shape[1], np.bool_)
         # When, and at which PTX line, each member of a cluster has touched the memory of each rank last
         self._visits = np.zeros((2, self.clocks.clusters, self.clocks.members, size), np.int32)
@@ -124,6 +125,7 @@ class Team:
     def leave(self, lanes: Array, instruction: Instruction | None) -> None:
         """Lets the lanes of a mask exit. Raises Stop for a block all of which has, and whose memory may be in use."""
         self.alive = self.alive & ~lanes
+        self.exits += 1
         if (reading := self.bulk_groups.reading(lanes)) is not None:
             text = (
                 f"exits while its bulk copy (PTX line {reading[1]}) may still read shared memory: no wait_group for it"
