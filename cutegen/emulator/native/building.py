@@ -32,6 +32,7 @@ SOURCES = (
     "global_accesses.h",
     "known_rows.h",
     "matrices.h",
+    "mbarriers.h",
     "operations.h",
     "products.h",
     "shared_loads.h",

@@ -244,6 +244,7 @@ int run(const s64 *plan, const char *inputs, const char *outputs, s64 threads, s
 #include "first_writes.h"
 #include "global_accesses.h"
 #include "known_rows.h"
+#include "mbarriers.h"
 #include "shared_loads.h"
 #include "shared_races.h"
 #include "shared_stores.h"

@@ -80,6 +80,7 @@ Noted = Literal[
     "learn_rows",
     "tell_rows",
     "meet_at_barrier",
+    "find_mbarriers",
 ]
 _ACCESSES: tuple[Noted, ...] = get_args(Noted)
 

@@ -18,8 +18,8 @@ from cutegen.emulator.operations.mbarrier_operations import read_mbarrier
 from cutegen.emulator.operations.operands import Note, Operation, Places, getter
 from cutegen.emulator.operations.state import Lanes
 from cutegen.emulator.ptx.model import Immediate, Instruction, Register, Vector
+from cutegen.emulator.synchronisation.mbarrier import Arrival, Seen
 from cutegen.emulator.synchronisation.mbarrier_uses import Uses
-from cutegen.emulator.synchronisation.mbarriers import Arrival, Seen
 
 
 def async_store_operation(instruction: Instruction, slots: Mapping[str, int], places: Places, note: Note) -> Operation:

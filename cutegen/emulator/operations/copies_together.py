@@ -26,8 +26,8 @@ from cutegen.emulator.operations.mbarrier_operations import SharedOperand
 from cutegen.emulator.operations.state import Lanes
 from cutegen.emulator.ptx.model import Instruction
 from cutegen.emulator.synchronisation.bulk_groups import single
+from cutegen.emulator.synchronisation.mbarrier import Arrival
 from cutegen.emulator.synchronisation.mbarrier_uses import Uses
-from cutegen.emulator.synchronisation.mbarriers import Arrival
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ from cutegen.emulator.arithmetic.arrays import Array
 from cutegen.emulator.checks.shared_history import SharedHistory
 from cutegen.emulator.checks.shared_races import SharedAccess
 from cutegen.emulator.operations.state import Lanes
+from cutegen.emulator.synchronisation.mbarrier import Arrival
 from cutegen.emulator.synchronisation.mbarrier_uses import Uses
-from cutegen.emulator.synchronisation.mbarriers import Arrival
 
 
 @dataclass(frozen=True)

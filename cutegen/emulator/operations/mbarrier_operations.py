@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,12 +15,13 @@ from cutegen.emulator.instructions.reader import InstructionReader
 from cutegen.emulator.lanes import Mask, first_lane, spread
 from cutegen.emulator.memory.placement import BASE, WINDOW
 from cutegen.emulator.operations.addresses import Pointer, read_pointer
-from cutegen.emulator.operations.operands import Operation, Places, getter
+from cutegen.emulator.operations.operands import Getter, Operation, Places, getter
 from cutegen.emulator.operations.peers import whose_memory
 from cutegen.emulator.operations.state import Lanes
 from cutegen.emulator.ptx.model import Instruction, Operand, Register
 from cutegen.emulator.ptx.types import TYPES
 from cutegen.emulator.synchronisation.bulk_groups import single
+from cutegen.emulator.synchronisation.mbarrier_table import Looked
 from cutegen.emulator.synchronisation.mbarrier_uses import Uses
 from cutegen.emulator.synchronisation.mbarriers import MOST
 
@@ -89,6 +90,20 @@ class SharedOperand:
         assert access.mask is not None
         return Uses(access.mask, access.rows[0] * lanes.shared.unit, blocks[0], self.instruction)
 
+    def looked(self, lanes: Lanes, mask: Mask, amounts: Array | None, most: int = 0) -> Looked | None:
+        """Where the lanes of a mask use mbarriers, for the core to find; None where it is not to look.
+
+        `amounts` are numbers that the lanes have, from 1 to `most` where that is not 0.
+        """
+        shared, pointer = lanes.shared, self.pointer
+        address = pointer.base(lanes)
+        if shared.touched is not None or not lanes.clean((pointer.slot,), mask):
+            return None
+        shift = pointer.offset - (0 if self.space else WINDOW)
+        peers = None if self.space == "shared" else (lanes.team.visits, lanes.team.gone)
+        here = whole(lanes.active(mask), lanes.shape)
+        return Looked(here, address, shift, shared.size, self.instruction.line, amounts, most, peers)
+
     def uses(self, lanes: Lanes, mask: Mask) -> Uses:
         """Which mbarriers the lanes of a mask use. Raises Stop as `access` does."""
         return self.access_and_uses(lanes, mask)[1]
@@ -113,8 +128,26 @@ def read_mbarrier(
     return SharedOperand(pointer, window, reader.instruction)
 
 
-Numbers = Callable[[Lanes, Mask], Array]
-"""Finds whole numbers in the lanes of a mask, one for each of them."""
+@dataclass(frozen=True)
+class Numbers:
+    """Whole numbers that lanes have, which `get` finds; they are in the slot `slot`, if they are in a register."""
+
+    get: Getter
+    slot: int
+    instruction: Instruction
+
+    def __call__(self, lanes: Lanes, mask: Mask) -> Array:
+        """Those of the lanes of a mask, one for each of them. Raises Stop for what was never written."""
+        found = self.get(lanes)
+        if self.slot in lanes.poison:
+            lanes.refuse(lanes.poison[self.slot], mask, "a count", self.instruction)
+        here = whole(lanes.active(mask), lanes.shape)
+        return spread(found, lanes.shape)[here].astype(np.int64)
+
+    def clean(self, lanes: Lanes, mask: Mask) -> Array | None:
+        """Those of all lanes, which broadcast to them, or None if one may depend on what was never written."""
+        found = self.get(lanes)
+        return found if lanes.clean((self.slot,), mask) else None
 
 
 def mbarrier_operation(instruction: Instruction, slots: Mapping[str, int], places: Places) -> Operation:
@@ -137,18 +170,8 @@ def mbarrier_operation(instruction: Instruction, slots: Mapping[str, int], place
 def read_number(reader: InstructionReader, operand: Operand, slots: Mapping[str, int]) -> Numbers:
     """How to find a count in the lanes of a mask, as whole numbers, one for each of them."""
     source = reader.source(operand, TYPES["u32"])
-    get = getter(source, 32, slots, {}, reader.instruction)
     slot = slots[source.name] if isinstance(source, Register) else -1
-    instruction = reader.instruction
-
-    def numbers(lanes: Lanes, mask: Mask) -> Array:
-        found = get(lanes)
-        if slot in lanes.poison:
-            lanes.refuse(lanes.poison[slot], mask, "a count", instruction)
-        here = whole(lanes.active(mask), lanes.shape)
-        return spread(found, lanes.shape)[here].astype(np.int64)
-
-    return numbers
+    return Numbers(getter(source, 32, slots, {}, reader.instruction), slot, reader.instruction)
 
 
 def _making(reader: InstructionReader, makes: bool, slots: Mapping[str, int], places: Places) -> Operation:
@@ -186,25 +209,65 @@ def _arriving(reader: InstructionReader, slots: Mapping[str, int], places: Place
         reader.fail("modifier .noComplete")
     where = read_mbarrier(reader, operand, space, slots, places)
     given = read_number(reader, more[0], slots) if more else None
-    slot, instruction = slots[target.name] if target.width else -1, reader.instruction
+    slot = slots[target.name] if target.width else -1
+    return _Arrivals(where, given, expects, completes, relaxed, slot)
 
-    def arrive(lanes: Lanes, mask: Mask) -> None:
-        uses = where.uses(lanes, mask)
+
+@dataclass(frozen=True, eq=False)
+class _Arrivals:
+    """Arrivals at the mbarriers at `where`: as many of each lane as is `given`, or one.
+
+    Where they `expect` bytes first, these are `given`. One that does not `complete` must not end a phase; a `relaxed`
+    one orders no memory. The number of the phase goes to the register in the slot `slot`, if that is not negative.
+    """
+
+    where: SharedOperand
+    given: Numbers | None
+    expects: bool
+    completes: bool
+    relaxed: bool
+    slot: int
+
+    def __call__(self, lanes: Lanes, mask: Mask) -> None:
+        if self.completes and self._by_core(lanes, mask):
+            return
+        uses = self.where.uses(lanes, mask)
         none, one = np.zeros(len(uses.offsets), np.int64), np.ones(len(uses.offsets), np.int64)
+        given, expects = self.given, self.expects
         counts = one if given is None or expects else given(lanes, mask)
         if has_any(bad := (counts < 1) | (counts > MOST)):
-            lane = uses.lane(int(bad.argmax()))
-            raise Stop(
-                "mbarrier", f"{counts[bad][0]} arrivals at once, where 1 to {MOST} are possible", instruction, lane
-            )
+            text = f"{counts[bad][0]} arrivals at once, where 1 to {MOST} are possible"
+            raise Stop("mbarrier", text, self.where.instruction, uses.lane(int(bad.argmax())))
         more = given(lanes, mask) if given is not None and expects else none
-        phases = lanes.team.mbarriers.arrive(uses, counts, more, relaxed=relaxed, completes=completes)
-        if slot >= 0:
-            found = np.zeros(lanes.shape, np.uint64)
-            found[uses.lanes] = phases
-            lanes.put(slot, found, mask)
+        mbarriers = lanes.team.mbarriers
+        phases = mbarriers.arrive(uses, counts, more, relaxed=self.relaxed, completes=self.completes)
+        self._put(lanes, mask, uses.lanes, phases)
 
-    return arrive
+    def _by_core(self, lanes: Lanes, mask: Mask) -> bool:
+        """Does the same where the core finds that all is in order; returns whether it does."""
+        mbarriers, amounts = lanes.team.mbarriers, None
+        if mbarriers.table is None:
+            return False
+        counted = self.given is not None and not self.expects
+        if self.given is not None and (amounts := self.given.clean(lanes, mask)) is None:
+            return False
+        looked = self.where.looked(lanes, mask, amounts, MOST if counted else 0)
+        found = None if looked is None else mbarriers.table.users(looked)
+        if found is None:
+            return False
+        phases = mbarriers.arrive_found(found, counted=counted, expects=self.expects, relaxed=self.relaxed)
+        if phases is None:
+            return False
+        each = np.asarray(phases, np.uint64)
+        self._put(lanes, mask, found.lanes, each if found.groups is None else each[found.groups])
+        return True
+
+    def _put(self, lanes: Lanes, mask: Mask, here: Array, phases: Array) -> None:
+        """Gives the lanes that have arrived the number of the phase, if they want it."""
+        if self.slot >= 0:
+            found = np.zeros(lanes.shape, np.uint64)
+            found[here] = phases
+            lanes.put(self.slot, found, mask)
 
 
 def _counting(reader: InstructionReader, expects: bool, slots: Mapping[str, int], places: Places) -> Operation:

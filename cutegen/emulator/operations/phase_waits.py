@@ -40,10 +40,13 @@ class PhaseWait:
 
     def come(self, lanes: Lanes, mask: Array) -> Array:
         """The lanes that go on at once: all but those that have failed before. Raises Stop for a fault."""
-        done = self._test(lanes, mask)
-        before = lanes.team.failed.get(id(self), np.zeros(lanes.shape, np.bool_))
-        again = mask & ~done & before
-        lanes.team.failed[id(self)] = (before & ~mask) | mask & ~done
+        done, failed = self._test(lanes, mask), lanes.team.failed
+        before = failed.get(id(self))
+        missed = mask & ~done
+        failed[id(self)] = missed if before is None else (before & ~mask) | missed
+        if before is None or not has_any(again := missed & before):
+            lanes.put(self.target, done, mask)
+            return mask
         lanes.put(self.target, done, mask & ~again)
         return np.asarray(mask & ~again)
 
@@ -78,6 +81,9 @@ class PhaseWait:
 
     def _test(self, lanes: Lanes, mask: Array) -> Array:
         """The lanes of a mask whose phase has ended. Raises Stop for a fault."""
+        found = self._by_core(lanes, mask) if self.parity else None
+        if found is not None:
+            return found
         wanted = spread(self.wanted(lanes), lanes.shape)[mask].astype(np.int64)
         if self.slot in lanes.poison:
             lanes.refuse(lanes.poison[self.slot], mask, "which phase to wait for", self.instruction)
@@ -85,6 +91,18 @@ class PhaseWait:
         found = np.zeros(lanes.shape, np.bool_)
         found[mask] = lanes.team.mbarriers.test(uses, wanted, parity=self.parity, relaxed=self.relaxed)
         return found
+
+    def _by_core(self, lanes: Lanes, mask: Array) -> Array | None:
+        """The same where the core finds that all is in order, else None."""
+        mbarriers, wanted = lanes.team.mbarriers, self.wanted(lanes)
+        if mbarriers.table is None or not lanes.clean((self.slot,), mask):
+            return None
+        looked = self.where.looked(lanes, mask, wanted)
+        found = None if looked is None else mbarriers.table.learners(looked)
+        if found is None:
+            return None
+        mbarriers.see_found(found[1], relaxed=self.relaxed)
+        return found[0]
 
 
 def read_phase_wait(reader: InstructionReader, slots: Mapping[str, int], places: Places) -> PhaseWait:

@@ -7,76 +7,23 @@ mbarrier instructions are not looked at: each of them is taken to be as wide as 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from cutegen.emulator.arithmetic.arrays import Array, has_any
 from cutegen.emulator.checks.clocks import ALWAYS, Clocks
 from cutegen.emulator.checks.faults import Stop, Witness
-from cutegen.emulator.checks.told import Told
+from cutegen.emulator.native.library import core
 from cutegen.emulator.synchronisation.bulk_groups import single
+from cutegen.emulator.synchronisation.mbarrier import Arrival, Mbarrier
+from cutegen.emulator.synchronisation.mbarrier_table import FoundMbarriers, MbarrierTable
 from cutegen.emulator.synchronisation.mbarrier_uses import SortedUses, Uses, sort_uses
 
 MOST = (1 << 20) - 1
 """The largest count of arrivals, and of bytes either way (PTX ISA 9.1, section of mbarrier)."""
 
 _APART = 1 << 32  # more than any time
-
-Seen = Callable[[tuple[int, int]], None]
-"""Is told which lane (thread, block) is the first to know that an asynchronous operation has completed."""
-
-
-@dataclass(frozen=True)
-class Arrival:
-    """`size` bytes that have been written, which are counted at the mbarrier at the byte `offset` of a block.
-
-    `seen` is told which lane is the first to know, once one has found that the phase has ended.
-    """
-
-    block: int
-    offset: int
-    size: int
-    seen: Seen | None = None
-
-
-@dataclass
-class Mbarrier:
-    """One mbarrier, at the byte `offset` of the shared memory of the block with the number `block` in the batch.
-
-    It expects `count` arrivals in each phase; `pending` of them and `bytes` are still to come in this one. `ended` are
-    the times at which phases ended. `maker` is the member that initialised it, at the time `made`, and at `published`
-    (0: never) a fence of that member showed that to the cluster. `agent` is the number of its agent. `told` is what the
-    arrivals of this phase have told, and `known` what those of the phase before had. `used` has the time at which each
-    member used it last. `arriving` want to know who finds first that this phase has ended, and `unseen` that one before
-    has.
-    """
-
-    offset: int
-    block: int
-    count: int
-    pending: int
-    maker: int
-    made: int
-    line: int
-    agent: int
-    used: Array
-    bytes: int = 0
-    published: int = 0
-    ended: list[int] = field(default_factory=list)
-    told: Told | None = None
-    known: Told | None = None
-    arriving: list[Seen] = field(default_factory=list)
-    unseen: list[Seen] = field(default_factory=list)
-
-    @property
-    def phase(self) -> int:
-        """How many phases have ended."""
-        return len(self.ended)
-
-    def __str__(self) -> str:
-        return f"{self.pending} of {self.count} arrivals and {self.bytes} bytes"
 
 
 class Mbarriers:
@@ -91,6 +38,8 @@ class Mbarriers:
         self._under_way: dict[tuple[int, int], int] = {}  # how many writes of an agent there are that have not arrived
         # Of each block: how often a phase of one of its mbarriers has ended, or one has come or gone
         self.changes: Array = np.zeros(clocks.shape[1], np.int64)
+        found = core()
+        self.table = None if found is None else MbarrierTable(found, clocks)
 
     def state(self) -> Array:
         """Of each mbarrier what its phase waits for, and the phase's parity, shape (mbarriers, 5)."""
@@ -119,6 +68,8 @@ class Mbarriers:
             line = uses.instruction.line
             made = Mbarrier(offset, block, count, count, int(members[i]), clocks.now, line, agent, used)
             self._all[block, offset] = made
+            if self.table is not None:
+                self.table.add(made)
             self.changes[block] += 1
 
     def unmake(self, uses: Uses) -> None:
@@ -134,6 +85,8 @@ class Mbarriers:
                 )
                 raise self._stop(f"{text} batch uses, and nothing orders the two", uses, int(index[0]), mbarrier)
             del self._all[mbarrier.block, mbarrier.offset]
+            if self.table is not None:
+                self.table.remove(mbarrier)
             self.changes[mbarrier.block] += 1
 
     def publish(self, lanes: Array) -> None:
@@ -143,6 +96,8 @@ class Mbarriers:
         for mbarrier in self._all.values():
             if not mbarrier.published and (mbarrier.block // self.clocks.size, mbarrier.maker) in makers:
                 mbarrier.published = self.clocks.now
+                if self.table is not None:
+                    self.table.note(mbarrier)
 
     def arrive(self, uses: Uses, counts: Array, more: Array, *, relaxed: bool, completes: bool = True) -> Array:
         """Arrives `counts` times with each lane, which expects so many `more` bytes first; returns the phases of that.
@@ -175,6 +130,39 @@ class Mbarriers:
                     text = f"an arrival with .noComplete ends a phase of the mbarrier at byte {mbarrier.offset}"
                     raise self._stop(text, uses, int(some[0]), mbarrier)
         return phases
+
+    def arrive_found(self, found: FoundMbarriers, *, counted: bool, expects: bool, relaxed: bool) -> list[int] | None:
+        """Arrives once with each lane that was found, or as often as its amount if that is `counted`.
+
+        It `expects` its amount of bytes first. Returns the phase of each mbarrier, or None, with nothing done, if more
+        arrive than may.
+        """
+        for one, lanes, _, amount in found.each:
+            late = (amount if counted else lanes) > one.pending
+            if late or expects and abs(one.bytes + amount) > MOST:
+                return None
+        self.clocks.tick()
+        tells = self.clocks.told_by_groups(found.lanes, found.groups, len(found.each), relaxed=relaxed)
+        phases = []
+        for (one, lanes, _, amount), told in zip(found.each, tells, strict=True):
+            phases.append(one.phase)
+            one.bytes += amount if expects else 0
+            one.pending -= amount if counted else lanes
+            one.told = told.and_what(one.told)
+            self._settle(one)
+        return phases
+
+    def see_found(self, found: FoundMbarriers, *, relaxed: bool) -> None:
+        """Lets lanes know what the phases have told that they have found to have ended."""
+        if not found.each:
+            return
+        told = [one.known for one, *_ in found.each if one.known is not None]
+        told = [one.relaxed() for one in told] if relaxed else told
+        self.clocks.learn_by_groups(found.lanes, found.groups, told)
+        for one, _, lane, _ in found.each:
+            for seen in one.unseen:
+                seen(lane)
+            one.unseen.clear()
 
     def expect(self, uses: Uses, more: Array) -> None:
         """Expects so many `more` bytes with each lane, or fewer where they are negative, as these have come."""
@@ -375,6 +363,8 @@ class Mbarriers:
         assert told is not None  # a count is at least 1
         mbarrier.known, mbarrier.told = told.of_agent(mbarrier.agent, self.clocks.now), None
         mbarrier.ended.append(self.clocks.now)
+        if self.table is not None:
+            self.table.note(mbarrier)
         self.changes[mbarrier.block] += 1
         mbarrier.pending = mbarrier.count
         mbarrier.unseen += mbarrier.arriving

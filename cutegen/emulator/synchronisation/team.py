@@ -48,7 +48,7 @@ class Team:
         self.exits = 0
         self.gone: Array = np.zeros(shape[1], np.bool_)
         # When, and at which PTX line, each member of a cluster has touched the memory of each rank last
-        self._visits = np.zeros((2, self.clocks.clusters, self.clocks.members, size), np.int32)
+        self.visits = np.zeros((2, self.clocks.clusters, self.clocks.members, size), np.int32)
         self._farewells: dict[int, Array] = {}  # block -> what its threads knew when they exited
 
     def product_agent(self, warpgroup: int) -> int:
@@ -98,7 +98,7 @@ class Team:
         if counted:
             return
         where = self.clocks.cluster[away], self.clocks.member[away], whose % self.size
-        self._visits[0][where], self._visits[1][where] = self.clocks.now, instruction.line
+        self.visits[0][where], self.visits[1][where] = self.clocks.now, instruction.line
 
     def send(self, count: int, deliver: Callable[[Sequence[int]], None]) -> None:
         """Starts `count` operations, which `deliver` completes, by their numbers.
@@ -145,7 +145,7 @@ class Team:
     def _check_unused(self, block: int, known: Array, instruction: Instruction | None) -> None:
         """Raises Stop if a peer's last access to a block's memory is not before what its threads knew at their exit."""
         cluster, rank = block // self.size, block % self.size
-        times, lines = self._visits[:, cluster, :, rank]
+        times, lines = self.visits[:, cluster, :, rank]
         late = (times > 0) & (times >= known[: self.clocks.members])
         if has_any(late):
             member = int(late.argmax())
