@@ -28,8 +28,7 @@ class CoreLoads:
     ) -> None:
         self.size, self.shape, self.data, self.flags, self.log = size, shape, data, flags, log
         self._load = core.load_shared
-        self._numbers = np.zeros(13, np.int64)
-        self._address = self._numbers.ctypes.data
+        self._numbers: dict[tuple[object, ...], tuple[Array, int]] = {}
         self._rows = np.zeros(shape, np.int64)
 
     def load(
@@ -64,13 +63,20 @@ class CoreLoads:
             given = history.for_core(SharedAccess(rows, units, mask, instruction, 0, 0, columns=columns))
             if given is None:
                 return None
-        flags = (mask is not None, columns is not None, address.itemsize == 8)
-        self._numbers[:_LOW] = (*self.shape, *flags, offset, size, count, unit, BASE, self.size)
+        numbers, at = self._told(mask is not None, columns is not None, address.itemsize == 8, offset, size, count)
         masks, places = address if mask is None else mask, address if columns is None else columns
         arrays = (masks, rows, places, address, self.data, self.flags, values)
-        if self._load(arrays, self._address, *(given or ((), None))) != AccessResult.FINE:
+        if self._load(arrays, at, *(given or ((), None))) != AccessResult.FINE:
             return None
-        low, high = self._numbers[_LOW:].tolist()
+        low, high = numbers[_LOW:].tolist()
         if history is None:
             log.read(SharedAccess(rows, units, mask, instruction, low // unit, (high + size * count) // unit))
         return values, low, high
+
+    def _told(self, *about: int) -> tuple[Array, int]:
+        """The numbers that the core is given of a load, and their address. They are made once for loads like it."""
+        found = self._numbers.get(about)
+        if found is None:
+            made = np.array((*self.shape, *about, self.data.itemsize, BASE, self.size, 0, 0), np.int64)
+            found = self._numbers[about] = made, made.ctypes.data
+        return found

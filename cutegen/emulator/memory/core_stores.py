@@ -12,6 +12,7 @@ from cutegen.emulator.lanes import Mask
 from cutegen.emulator.native.library import Core
 
 _MOST = 62  # units of a lane, as their poison is in one number
+_ELEMENT = 2  # bytes of an element of a matrix
 _NONE = np.zeros(1, np.bool_)
 
 
@@ -22,9 +23,10 @@ class CoreStores:
 
     def __init__(self, core: Core, shape: tuple[int, int], data: Array, flags: Array, dirty: Array) -> None:
         self._data, self._flags, self._dirty = data, flags, dirty
-        self._store = core.accesses["store_shared"]
+        self._store, self._store_matrices = core.accesses["store_shared"], core.accesses["store_matrices"]
         self._numbers = np.zeros(9, np.int64)
         self._numbers[:2], self._numbers[3] = shape, data.itemsize
+        self._lanes = shape
         self._address = self._numbers.ctypes.data
 
     def put(self, access: SharedAccess, values: Sequence[Array], poison: Sequence[Mask], flag: int) -> bool:
@@ -48,4 +50,23 @@ class CoreStores:
         self._numbers[4:] = (access.mask is not None, columns is not None, len(stored) > 0, flag, lost)
         places = (rows, rows if columns is None else columns, mask)
         self._store((*places, self._data, self._flags, self._dirty, *stored, *marks), self._address)
+        return True
+
+    def put_matrices(
+        self, access: SharedAccess, registers: Sequence[Array], poison: Sequence[Array] | None, transposed: bool
+    ) -> bool:
+        """Stores matrices of 8 rows of 16 bytes, one for each of the registers of 32 bits that have them, as stmatrix
+        does: the first lanes of each warp of an access have a row each. `poison` is that of the registers, if any has.
+
+        False, and nothing is changed, for arrays that are not as the core reads them.
+        """
+        rows, mask = access.rows, _NONE if access.mask is None else np.asarray(access.mask)
+        arrays = [np.asarray(one) for one in (*registers, *(poison or ()))]
+        if self._data.itemsize > _ELEMENT or rows.dtype != np.int64 or any(one.dtype != np.uint32 for one in arrays):
+            return False
+        masked = access.mask is not None
+        numbers = (*self._lanes, len(registers), self._data.itemsize, masked, transposed, poison is not None)
+        given = np.array(numbers, np.int64)
+        tables = (rows, rows, mask, self._data, self._flags, self._dirty)
+        self._store_matrices((*tables, *arrays), given.ctypes.data)
         return True

@@ -170,7 +170,8 @@ def load_shared(memory: SharedMemory, access: SharedAccess) -> tuple[Array, Arra
     """The bytes of the units that the one lane of an access reads, and which were never written. Raises Stop."""
     flags = check_run(memory, access, "reads")
     rows, column = _place(memory, access)
-    return memory.data[rows, column].copy().view(np.uint8), np.repeat(flags != 0, memory.unit)
+    lost = np.repeat(flags != 0, memory.unit) if has_any(flags) else np.zeros(len(flags) * memory.unit, np.bool_)
+    return memory.data[rows, column].copy().view(np.uint8), lost
 
 
 def check_run(memory: SharedMemory, access: SharedAccess, verb: str) -> Array:

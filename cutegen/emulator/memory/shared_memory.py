@@ -144,6 +144,14 @@ class SharedMemory:
             marks += [None] * each if bits is None else [p != 0 for p in split_units(bits, each, UNITS[self.unit])]
         self._put(access, units, marks)
 
+    def put_matrices(
+        self, access: SharedAccess, registers: Sequence[Array], poison: Sequence[Array] | None, transposed: bool
+    ) -> bool:
+        """Lets the core put matrices where an access is, as `CoreStores.put_matrices` does. False: it did nothing."""
+        if self.origins is not None or self._stores is None:
+            return False
+        return self._stores.put_matrices(access, registers, poison, transposed)
+
     def access(
         self,
         address: Array,

@@ -67,14 +67,10 @@ class TensorMap:
         each = (size or self.itemsize) // self.itemsize
         offsets = _offsets(self.box, self.strides, each)
         at = offsets + (self.address + sum(c * stride for c, stride in zip(coordinates, self.strides, strict=True)))
+        # Of each mode where the box begins that the tensor has, and where it ends
         ends = zip(coordinates, self.box, self.sizes, strict=True)
-        if all(c >= 0 and c + extent <= size for c, extent, size in ends):
-            return at, np.ones(len(at), np.bool_)
-        inside = np.asarray(True)
-        for i in reversed(range(self.rank)):
-            along = np.arange(0, self.box[i], 1 if i else each, dtype=np.int64) + coordinates[i]
-            inside = inside[..., None] & (along >= 0) & (along < self.sizes[i])
-        return at, inside.reshape(-1)
+        had = tuple((min(max(0, -c), extent), max(0, min(extent, size - c))) for c, extent, size in ends)
+        return at, _inside(self.box, had, each)
 
 
 @lru_cache(maxsize=64)
@@ -84,6 +80,20 @@ def _offsets(box: tuple[int, ...], strides: tuple[int, ...], each: int) -> Array
     for i in reversed(range(len(box))):
         at = at[..., None] + np.arange(0, box[i], 1 if i else each, dtype=np.int64) * strides[i]
     return np.asarray(at.reshape(-1))
+
+
+@lru_cache(maxsize=256)
+def _inside(box: tuple[int, ...], had: tuple[tuple[int, int], ...], each: int) -> Array:
+    """Which parts of a box there are, each of `each` elements of the innermost mode, if there are those from the first
+    to before the second of the numbers in `had` along each mode.
+    """
+    inside = np.asarray(True)
+    for i in reversed(range(len(box))):
+        along = np.arange(0, box[i], 1 if i else each, dtype=np.int64)
+        inside = inside[..., None] & (along >= had[i][0]) & (along < had[i][1])
+    found = np.ascontiguousarray(inside.reshape(-1))
+    found.flags.writeable = False
+    return found
 
 
 @lru_cache(maxsize=64)

@@ -76,6 +76,7 @@ Noted = Literal[
     "multiply_warps",
     "spread_matrices",
     "store_shared",
+    "store_matrices",
     "find_races",
     "learn_rows",
     "tell_rows",

@@ -68,3 +68,52 @@ int store_shared(const char *tuple, const Store *given) {
         }
     return FINE;
 }
+
+// stmatrix: the registers of `count` matrices of 8 rows of 16 bytes, from lane 8 * i on of each warp a row of matrix i.
+enum { MATRIX_REGISTERS = STORED };  // and then their poison, if they are `lost`
+
+typedef struct {
+    s64 threads, blocks, count, unit, masked, transposed, lost;
+} MatrixStore;
+
+// The element of 16 bits in some column of a row of a matrix, from a register of 32 bits of the lanes from one on.
+static inline u16 matrix_element(const Each *each, s64 first, s64 block, s64 row, s64 column, s64 transposed) {
+    s64 major = transposed ? column : row, minor = transposed ? row : column;
+    return (u16)(*(const u32 *)at(each, first + 4 * major + minor / 2, block) >> 16 * (minor % 2));
+}
+
+// Where the warps of a mask store, all of their lanes are in it that have a row. Units have 1 or 2 bytes.
+int store_matrices(const char *tuple, const MatrixStore *given) {
+    const Each rows = each_of(tuple, TO_ROWS), mask = each_of(tuple, TO_MASK);
+    char *data = array_in(tuple, TO_DATA)->data, *flags = array_in(tuple, TO_FLAGS)->data;
+    u8 *dirty = (void *)array_in(tuple, TO_DIRTY)->data;
+    s64 threads = given->threads, blocks = given->blocks, unit = given->unit, units = 16 / unit;
+    Each registers[4], poison[4];
+    for (s64 i = 0; i < given->count; i++) {
+        registers[i] = each_of(tuple, MATRIX_REGISTERS + i);
+        poison[i] = each_of(tuple, given->lost ? MATRIX_REGISTERS + given->count + i : TO_MASK);
+    }
+    for (s64 first = 0; first < threads; first += 32)
+        for (s64 block = 0; block < blocks; block++) {
+            if (given->masked && !*at(&mask, first, block)) continue;
+            for (s64 lane = 0; lane < 8 * given->count; lane++) {
+                s64 row = *(const s64 *)at(&rows, first + lane, block), cell = row * blocks + block;
+                u16 line[8], bad[8] = {0};
+                for (s64 i = 0; i < 8; i++) {
+                    line[i] = matrix_element(&registers[lane / 8], first, block, lane % 8, i, given->transposed);
+                    if (given->lost)
+                        bad[i] = matrix_element(&poison[lane / 8], first, block, lane % 8, i, given->transposed);
+                }
+                for (s64 i = 0; i < units; i++, cell += blocks) {
+                    copy_unit(data + cell * unit, (const char *)line + i * unit, unit);
+                    if (!given->lost && !dirty[row + i]) continue;  // it is written already, in all blocks
+                    flags[cell] = bad[i * unit / 2] ? NEVER_WRITTEN : 0;
+                    const u8 *all = (u8 *)flags + (row + i) * blocks;
+                    u8 most = 0;
+                    for (s64 other = 0; other < blocks; other++) most = all[other] > most ? all[other] : most;
+                    dirty[row + i] = most;
+                }
+            }
+        }
+    return FINE;
+}

@@ -67,6 +67,9 @@ def check_same_block(lanes: Lanes, access: SharedAccess, uses: Uses) -> None:
     """Raises Stop unless the mbarriers that are used lie in the blocks whose memory the access is."""
     if len(uses.blocks) == 1 and access.columns is None and uses.lane(0)[1] == uses.blocks[0]:
         return
+    columns = access.columns
+    if columns is not None and columns.size == len(uses.blocks) == 1 and columns.reshape(-1)[0] == uses.blocks[0]:
+        return
     own = np.arange(lanes.shape[1])[None, :]
     blocks = spread(own if access.columns is None else access.columns, lanes.shape)[uses.lanes]
     if has_any(bad := blocks != uses.blocks):

@@ -115,12 +115,15 @@ def load_operation(
     where = read_pointer(reader, source, access.space, slots, places)
     for memory in _memories_of(access.space):
         note(memory, access.size)
-    signed = access.kind.kind == "s"
+    signed, size, near = access.kind.kind == "s", access.size, access.space == "shared" and not access.peers
 
     def load(lanes: Lanes, mask: Mask) -> None:
         address = where.known_base(lanes, mask, instruction)
         active = lanes.active(mask)
-        values, poison = _load(lanes, access, address, where.offset, active, instruction)
+        if near:
+            values, poison = lanes.shared.load(address, where.offset, size, access.count, active, instruction)
+        else:
+            values, poison = _load(lanes, access, address, where.offset, active, instruction)
         for target, value, bad in zip(targets, values, poison, strict=True):
             if target is not None:
                 lanes.put(target[0], _extend(value, target[1], signed), mask, bad)

@@ -21,7 +21,7 @@ from cutegen.emulator.checks.clocks import whole
 from cutegen.emulator.checks.faults import Stop
 from cutegen.emulator.instructions.reader import InstructionReader
 from cutegen.emulator.lanes import WARP, Mask
-from cutegen.emulator.memory.runs import PIECE, Landing, store_places
+from cutegen.emulator.memory.runs import PIECE, store_places
 from cutegen.emulator.memory.tensor_maps import TensorMap, swizzled_pieces
 from cutegen.emulator.operations.bulk_copies import Lane, begin_copy, begin_reads
 from cutegen.emulator.operations.mbarrier_operations import SharedOperand, read_mbarrier
@@ -80,21 +80,20 @@ def _store(lanes: Lanes, lane: Lane, origin: SharedOperand, tensor: TensorMap, a
     access, data, lost = begin_reads(lanes, origin, lane, tensor.bytes)
     size = tensor.size_at(at)
     addresses, inside = tensor.places(at, size)
+    if not has_any(inside):
+        begin_copy(lanes, lane, access, nothing)
+        return
     order = swizzled_pieces(start, tensor.bytes // PIECE, tensor.swizzle)
-    packed, unknown = (part.reshape(-1, PIECE)[order].reshape(-1, size) for part in (data, lost))
-    if has_any(unknown[inside]):
+    packed = data.reshape(-1, PIECE)[order].reshape(-1, size)
+    if has_any(lost) and has_any(lost.reshape(-1, PIECE)[order].reshape(-1, size)[inside]):
         raise lanes.refusal(single(lane, lanes.shape), "what is copied to global memory", origin.instruction)
-    landing: Landing = nothing
     parts = inside.reshape(-1, PIECE // size)
     cut = parts.any(axis=1) & ~parts.all(axis=1)
     if has_any(cut) and not _padded(lanes, tensor):
         beyond = int((~parts[cut]).sum(axis=1).max()) * size
         text = f"overwrites {beyond} bytes after the end of a row of its tensor: it stores whole {PIECE} bytes"
         raise Stop("tensor-map", text, origin.instruction, lane)
-    if has_any(inside):
-        landing = store_places(
-            lanes.access, addresses[inside], size, packed[inside].reshape(-1), lane, origin.instruction
-        )
+    landing = store_places(lanes.access, addresses[inside], size, packed[inside].reshape(-1), lane, origin.instruction)
     begin_copy(lanes, lane, access, landing)
 
 

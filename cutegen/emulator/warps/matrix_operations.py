@@ -121,9 +121,13 @@ def matrix_copy_operation(instruction: Instruction, slots: Mapping[str, int], pl
         memory.check_free(access, "writes")
         memory.log.write(access)
         stored = [slots[register.name] for register in copy.registers]
-        held = registers_by_warp(lanes, stored)  # first: of a register that nothing has written all becomes poison
-        lost = None
-        if not lanes.clean(stored, lanes.active(mask)):
+        given = [lanes.get(slot) for slot in stored]  # of one that nothing has written all becomes poison
+        clean, known = lanes.clean(stored, lanes.active(mask)), np.zeros((), np.uint32)
+        poison = None if clean else [lanes.poison.get(slot, known) for slot in stored]
+        if memory.put_matrices(access, given, poison, copy.transposed):
+            return
+        held, lost = registers_by_warp(lanes, stored), None
+        if not clean:
             lost = marks_of(lanes, stored)
             for j in range(access.count):
                 memory.keep_origins(access, j, by_thread(lanes, lost[..., j]))

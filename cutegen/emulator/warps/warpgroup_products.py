@@ -250,7 +250,7 @@ def _check_fenced(form: ProductForm, lanes: Lanes, warps: Array) -> tuple[Array,
         new = [slot for slot in dict.fromkeys(form.slots) if slot not in products.slots]
         products.add(new, registers_by_warp(lanes, new))
     rows = products.rows(form.slots)
-    resting = products.flying[rows, warps] == 0
+    resting = products.flying.take(rows[:, 0], axis=0).take(warps, axis=1) == 0
     if not has_any(resting):
         return resting, None
     now = registers_by_warp(lanes, form.slots)[:, warps]

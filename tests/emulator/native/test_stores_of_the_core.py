@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
 from emulator_kit import native_core
 
 from cutegen.emulator.checks.shared_races import SharedAccess
+from cutegen.emulator.lanes import WARP
 from cutegen.emulator.memory.core_stores import CoreStores
+from cutegen.emulator.memory.runs import store_units
 from cutegen.emulator.memory.shared_memory import SharedMemory
 from cutegen.emulator.memory.units import UNITS
 from cutegen.emulator.ptx.model import Instruction
+from cutegen.emulator.warps.by_warp import by_thread, by_warp
+from cutegen.emulator.warps.tensor_cores import MatrixCopy
 
 SHAPE, ROWS = (40, 4), 60
 LINE = Instruction("st", (), None, (), 7, None, "")
@@ -72,3 +77,36 @@ def test_the_core_stores_what_numpy_does(unit: int, monkeypatch: pytest.MonkeyPa
         assert np.array_equal(by_core.flags, by_numpy.flags)
         assert np.array_equal(by_core.dirty, by_numpy.dirty)
     assert all(taken) and len(taken) == 200
+
+
+@pytest.mark.parametrize("unit", [1, 2])
+@pytest.mark.parametrize("transposed", [False, True])
+def test_the_core_stores_matrices_as_numpy_does(unit: int, transposed: bool) -> None:
+    native_core()
+    random, shape = np.random.default_rng(unit), (96, 4)
+    lanes = cast(Any, SimpleNamespace(shape=shape))
+    by_core, by_numpy = (SharedMemory(1000 * unit, unit, shape) for _ in range(2))
+    for turn in range(60):
+        copy = MatrixCopy((), int(random.choice([1, 2, 4])), transposed)
+        per_row, alike = 16 // unit, random.random() < 0.3
+        rows = random.integers(0, 1000 - per_row, (shape[0], 1 if alike else shape[1]))
+        here = by_warp(lanes, np.ones((1, 1), np.bool_)).copy()
+        here[random.random(len(here)) < 0.5] = False
+        mask = by_thread(lanes, here) & (np.arange(shape[0]) % WARP < 8 * copy.count)[:, None]
+        everywhere = copy.count == 4 and random.random() < 0.3
+        access = SharedAccess(rows, per_row, None if everywhere else mask, LINE, 0, 1000)
+        parts = [(), shape, (shape[0], 1), (1, shape[1])]
+        registers = [random.integers(0, 1 << 32, parts[turn % 4], np.uint32) for _ in range(copy.count)]
+        marks = [np.asarray(one & random.integers(0, 1 << 32, one.shape, np.uint32) & 0x10000001) for one in registers]
+        poison = marks if random.random() < 0.3 else None
+        assert by_core.put_matrices(access, registers, poison, transposed)
+        warps = np.flatnonzero(by_warp(lanes, mask).any(axis=1)) if not everywhere else np.arange(3 * shape[1])
+        first = by_warp(lanes, rows)[warps, : 8 * copy.count, None] + np.arange(per_row)
+        columns = np.broadcast_to((warps % shape[1])[:, None, None], first.shape)
+        fragments = [np.stack([by_warp(lanes, one)[warps] for one in some], axis=-1) for some in (registers, marks)]
+        units = copy.rows(fragments[0]).view(by_numpy.data.dtype)
+        lost = None if poison is None else (copy.rows(fragments[1]) != 0).repeat(2 // unit, axis=-1)
+        store_units(by_numpy, first, columns, units, lost)
+        assert np.array_equal(by_core.data, by_numpy.data)
+        assert np.array_equal(by_core.flags, by_numpy.flags)
+        assert np.array_equal(by_core.dirty, by_numpy.dirty)
