@@ -9,6 +9,8 @@ import numpy as np
 from cutegen.emulator.arithmetic.arrays import Array, with_rows
 from cutegen.emulator.lanes import Mask
 
+_ROOM = 16  # rows that are made at once: they take no memory before they are used, but to copy them does
+
 
 class PendingReads:
     """How many copies may still read each of the `size` units of a tensor, and the PTX line of the last of them."""
@@ -71,7 +73,7 @@ class AgentReads:
             found = self._rows[agent] = len(self.agents)
             self.agents = np.append(self.agents, agent)
             if found == len(self._times):
-                self._times = with_rows(self._times, max(2, found))
+                self._times = with_rows(self._times, max(_ROOM, found))
         return found
 
 

@@ -24,6 +24,7 @@ from cutegen.emulator.native.library import AccessResult, Noted, core
 from cutegen.emulator.ptx.model import Instruction
 
 _NOBODY = -1
+_ROOM = 32  # rows that are made at once: they take no memory before they are used, but to copy them does
 _NO_UNITS: Array = np.zeros(0, np.int64)
 
 
@@ -117,7 +118,7 @@ class SharedHistory:
                     self._core.add_reader(len(self._readers), *divmod(new, warps))
                 self._readers.append(divmod(new, warps))
             if more := max(0, len(self._readers) - len(self._who)):
-                more = max(more, min(len(self._who), len(self._row_of) - len(self._who)))
+                more = max(more, min(_ROOM, len(self._row_of) - len(self._who)))
                 self._who, self._when = with_rows(self._who, more), with_rows(self._when, more)
             rows = self._row_of.take(code)
         return np.asarray(rows)

@@ -25,6 +25,7 @@ from cutegen.emulator.checks.reads_in_flight import Flight
 from cutegen.emulator.checks.shared_history import SharedHistory
 from cutegen.emulator.checks.shared_races import AccessLog, SharedAccess
 from cutegen.emulator.lanes import Mask, first_lane, spread, value_at
+from cutegen.emulator.memory.address_extents import AddressExtents
 from cutegen.emulator.memory.copy_groups import Copy, CopyGroups
 from cutegen.emulator.memory.core_loads import CoreLoads
 from cutegen.emulator.memory.core_stores import CoreStores
@@ -69,7 +70,7 @@ class SharedMemory:
         self._stores = None if found is None else CoreStores(found, shape, self.data, self.flags, self.dirty)
         self._pending = CopyGroups(shape)
         self._blocks = np.arange(shape[1])[None, :]
-        self._known: tuple[Array, int, int, int] | None = None
+        self._extents = AddressExtents()
         self._first: tuple[Array, Array, Array] | None = None  # an address, its byte and its row in each lane
         self.touched: list[tuple[int, int, int]] | None = None  # what accesses there were, where somebody wants to know
         self.origins: Origins | None = None
@@ -169,16 +170,7 @@ class SharedMemory:
         align = align or size
         shape = self.shape
         address = np.asarray(address)
-        if mask is None:
-            if self._known is None or self._known[0] is not address:
-                bits = int(np.bitwise_or.reduce(address, axis=None))
-                self._known = (address, int(address.min()), int(address.max()), bits)
-            _, low, high, bits = self._known
-        else:
-            used = spread(address, np.broadcast_shapes(address.shape, mask.shape))[
-                spread(mask, np.broadcast_shapes(address.shape, mask.shape))
-            ]
-            low, high, bits = int(used.min()), int(used.max()), int(np.bitwise_or.reduce(used))
+        low, high, bits = self._extents.of(address, mask)
         low, high = low + offset - BASE, high + offset - BASE
         if self.touched is not None:
             self.touched.append((low, high, size))

@@ -41,8 +41,7 @@ class BoxOperand:
         """Raises Stop for a coordinate that was never written, in a lane of the mask."""
         for slot, get in zip(self.origins, self.coordinates, strict=True):
             get(lanes)
-            if slot in lanes.poison:
-                lanes.refuse(lanes.poison[slot], mask, "a coordinate", self.instruction)
+            lanes.refuse_register(slot, mask, "a coordinate", self.instruction)
 
     def at(self, lanes: Lanes, lane: Lane) -> tuple[TensorMap, tuple[int, ...]]:
         """The tensor map of a lane and its coordinates, which are signed. Raises Stop for a map that does not fit."""

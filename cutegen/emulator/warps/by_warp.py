@@ -53,6 +53,13 @@ def by_thread(lanes: Lanes, value: Array) -> Array:
     return np.ascontiguousarray(wide.swapaxes(1, 2)).reshape(-1, blocks)[:threads]
 
 
+def by_thread_of_several(lanes: Lanes, values: Array) -> Array:
+    """The same of several arrays: of shape (arrays, warps of all blocks, 32) as shape (arrays, threads, blocks)."""
+    threads, blocks = lanes.shape
+    wide = values.reshape(len(values), -1, blocks, WARP).swapaxes(2, 3)
+    return np.ascontiguousarray(wide).reshape(len(values), -1, blocks)[:, :threads]
+
+
 def taking_part(lanes: Lanes, mask: Mask) -> Array:
     """The threads of the mask that have not exited, as bool of shape (warps, 32)."""
     active = lanes.active(mask)

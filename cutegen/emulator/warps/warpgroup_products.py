@@ -33,7 +33,14 @@ from cutegen.emulator.operations.operands import Getter, Note, Operation
 from cutegen.emulator.operations.state import Lanes
 from cutegen.emulator.ptx.model import Immediate, Instruction
 from cutegen.emulator.synchronisation.product_groups import WARPS
-from cutegen.emulator.warps.by_warp import by_thread, by_warp, registers_by_warp, taking_part, whole_warps
+from cutegen.emulator.warps.by_warp import (
+    by_thread,
+    by_thread_of_several,
+    by_warp,
+    registers_by_warp,
+    taking_part,
+    whole_warps,
+)
 from cutegen.emulator.warps.product_form import ProductForm, by_lane, read_form
 from cutegen.emulator.warps.product_reads import lost_rows, product_reads
 from cutegen.emulator.warps.product_sums import Addition, add_products
@@ -132,16 +139,16 @@ def _end(lanes: Lanes, landed: Iterable[tuple[tuple[int, ...], Array]], instruct
                 text = "a register of an accumulator was written while a product that this waits for writes it, too"
                 raise Stop("wgmma", text, instruction, _lane(lanes, warp))
         rows, mask = products.rows(slots), _threads(lanes, warps)
-        held = products.held[rows, np.arange(products.count)]
+        held = products.held[rows[:, 0]]
         made: dict[bytes, Array | None] = {}  # what is lost is so in many rows alike
-        for row, slot, bits in zip(rows[:, 0].tolist(), slots, held, strict=True):
+        for row, slot, bits in zip(rows[:, 0].tolist(), slots, by_thread_of_several(lanes, held), strict=True):
             lost = None
             if products.unknown is not None:
                 unknown = products.unknown[row]
                 if (key := unknown.tobytes()) not in made:
                     made[key] = poison_whole(by_thread(lanes, unknown), 32) if has_any(unknown[warps]) else None
                 lost = made[key]
-            lanes.put(slot, by_thread(lanes, bits), mask, lost)
+            lanes.put(slot, bits, mask, lost)
         products.seen[rows, warps] = held[:, warps]
 
 
@@ -173,8 +180,7 @@ def _multiply(form: ProductForm, lanes: Lanes, mask: Mask) -> None:
     warps = whole_warps(lanes, mask, instruction)
     for slot in form.origins:
         lanes.get(slot)
-        if slot in lanes.poison:
-            lanes.refuse(lanes.poison[slot], mask, "an operand of wgmma", instruction)
+        lanes.refuse_register(slot, mask, "an operand of wgmma", instruction)
     resting, now = _check_fenced(form, lanes, warps)
     found = [_of_warp(lanes, get, warps, instruction) for get in (form.a, form.b, form.keeps)]
     sides = ((found[0], WARPS * _ROWS), (found[1], form.columns))
