@@ -25,8 +25,9 @@ from cutegen.codegen import generate
 from cutegen.codegen.cplusplus import header_text
 from cutegen.compiling.loading import load
 from cutegen.contract import chooses, compiled_arguments, copies, replace_multiprocessors
-from cutegen.families.gemm.wgmma.compared import EXCHANGED, SHARING
-from cutegen.families.gemm.wgmma.cost import PACE, cost_of
+from cutegen.families.gemm.wgmma.compared import EXCHANGED, IN_TURN
+from cutegen.families.gemm.wgmma.cost import EXCHANGED as EXCHANGED_KIND
+from cutegen.families.gemm.wgmma.cost import PACE, PINGPONG, cost_of
 from cutegen.language.cases import Case, Cases, Conditions, SizeIs
 from cutegen.language.writer import write_spec
 from cutegen.verification.cases import derive_cases
@@ -319,11 +320,11 @@ def test_a_call_compiles_the_kernel_that_it_takes_and_no_other(tmp_path: Path) -
 
 
 def test_a_case_that_stands_for_more_than_there_is_room_for_says_so() -> None:
-    few = "".join(f"  - {{for: {{M: {m}}}, tiler: {{M: 8}}, mma: {{atom: wgmma, rows: N}}}}\n" for m in range(2, 14))
+    few = "".join(f"  - {{for: {{M: {m}}}, tiler: {{M: 8}}, mma: {{atom: wgmma, rows: N}}}}\n" for m in range(2, 15))
     text = TEXT[: TEXT.index("schedule:")] + f"schedule:\n{few}  - {{for: {{cost: least}}, mma: {{atom: wgmma}}}}\n"
     (said,) = (d for d in cutegen.check(text, "products.yaml") if d.code == "CG301")
-    assert "13 schedules" in said.message and said.help == (
-        "write at most 11 other cases, or the schedules that are to be compared"
+    assert "20 schedules" in said.message and said.help == (
+        "write at most 12 other cases, or the schedules that are to be compared"
     )
 
 
@@ -368,8 +369,15 @@ def test_two_products_load_each_operand_once() -> None:
 
 def test_every_tile_that_is_compared_was_measured() -> None:
     """Other tiles are as fast as others of their kind; of these the estimate knows how fast they are."""
-    paces = {tile for kind in PACE.values() for tile in kind}
-    assert {(tile.rows, tile.columns) for tile in (*EXCHANGED, *SHARING)} <= paces
+    for kind, tiles in ((EXCHANGED_KIND, EXCHANGED), (PINGPONG, IN_TURN)):
+        assert {(tile.rows, tile.columns) for tile in tiles} <= set(PACE[kind])
+
+
+def test_a_set_of_schedules_leaves_room_for_cases_of_other_targets() -> None:
+    """With too many cases the schedule would silently become a single one."""
+    targets = "[sm_80, sm_89, sm_90a, sm_100a]"
+    plan, _ = planned(f"{LEFT_OUT}targets: {targets}\n")
+    assert sum(one.by_cost for one in plan.conditions) == len((*EXCHANGED, *IN_TURN))
 
 
 @pytest.mark.parametrize("targets", ["[sm_90a]", "[sm_80, sm_90a]"])
@@ -409,7 +417,7 @@ def test_cases_with_one_schedule_share_their_functions_without_a_parameter() -> 
 @pytest.mark.parametrize(
     ("more", "by_cost", "others"),
     [
-        ("", 13, 2),
+        ("", 20, 2),
         ("targets: [sm_80]\n", 0, 2),
         ("schedule: {mma: {atom: wgmma}}\ntargets: [sm_90a]\n", 0, 1),
         ("tune: {schedule.cluster: [{M: 1, N: 2}]}\ntargets: [sm_90a]\n", 0, 1),

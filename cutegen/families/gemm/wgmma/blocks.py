@@ -14,6 +14,8 @@ from cutegen.planning.report import Report
 
 GPCS = (18, 18, 18, 18, 18, 16, 16, 10)
 """Multiprocessors of an H200 in groups that hold a cluster: 66 clusters of 2 blocks run at once, 30 of 4, 15 of 8."""
+FEWER = {3: 39}
+"""Clusters of a size that were seen to run at once on an H200, where these are fewer than its groups have room for."""
 MULTIPROCESSORS = sum(GPCS)
 """Those of the GPU that is assumed where the one that a call runs on is not known: where pictures are drawn and costs
 are shown, and in what is compiled without a GPU."""
@@ -85,7 +87,7 @@ def clusters_at_once(size: int) -> int:
     Other GPUs are taken to run as many in proportion: how their multiprocessors are grouped differs from one to the
     next. Of one or two blocks that is exact.
     """
-    return sum(group // size for group in GPCS)
+    return FEWER.get(size) or sum(group // size for group in GPCS)
 
 
 def most_blocks(plan: WarpspecializedPlan) -> int | None:
