@@ -40,7 +40,7 @@ class KnownRows:
         self._rows = np.concatenate([self._rows, np.zeros((len(self._rows), columns), np.int32)], axis=1)
 
     def all(self) -> Array:
-        """All rows as they are, which are not to be written to."""
+        """All rows as they are. Only the C core writes to them, to rows that it has taken."""
         return self._rows
 
     def of(self, numbers: Array, columns: slice = slice(None)) -> Array:

@@ -55,7 +55,7 @@ class _Barrier:
 
 
 class BlockBarriers:
-    """The barriers of the blocks of `clocks`. `opened` is how often any of them has opened."""
+    """The barriers of the blocks of `clocks`. `opened` counts the times that some of them have opened."""
 
     def __init__(self, clocks: Clocks) -> None:
         self.clocks = clocks

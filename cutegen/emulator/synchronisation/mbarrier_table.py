@@ -75,8 +75,9 @@ class MbarrierTable:
             self._rows = np.concatenate([self._rows, np.zeros_like(self._rows)])
             self._found = np.zeros((len(self._rows), _FOUND), np.int64)
             self._used = np.concatenate([self._used, np.zeros_like(self._used)])
-        for one in self._all:
-            one.used = self._used[one.row]
+            for one in self._all:
+                one.used = self._used[one.row]
+        mbarrier.used = self._used[mbarrier.row]
         place = mbarrier.offset // _BYTES
         if place >= len(self._places):
             more = np.full((place + 1 - len(self._places), self._places.shape[1]), -1, np.int32)

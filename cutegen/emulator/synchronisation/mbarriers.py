@@ -134,8 +134,9 @@ class Mbarriers:
     def arrive_found(self, found: FoundMbarriers, *, counted: bool, expects: bool, relaxed: bool) -> list[int] | None:
         """Arrives once with each lane that was found, or as often as its amount if that is `counted`.
 
-        It `expects` its amount of bytes first. Returns the phase of each mbarrier, or None, with nothing done, if more
-        arrive than may.
+        It `expects` its amount of bytes first. Returns the phase of each mbarrier, or None where more arrive than the
+        phase waits for, or expect more bytes than an mbarrier counts: `arrive` is to do it then. The uses are noted all
+        the same, as `arrive` would note them.
         """
         for one, lanes, _, amount in found.each:
             late = (amount if counted else lanes) > one.pending
