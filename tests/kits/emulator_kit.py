@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
 from cutegen.emulator import BoundTensor, Report, bind, launch, place
+from cutegen.emulator.checks.faults import Stop
 from cutegen.emulator.memory.bound_tensors import Role
 from cutegen.emulator.native.building import compiler, core_folder
 from cutegen.emulator.native.library import Core, load
@@ -108,3 +110,12 @@ def native_core() -> Core:
     found = load(core_folder())
     assert isinstance(found, Core), found
     return found
+
+
+def said(act: Callable[[], object]) -> object:
+    """The result of something, as bytes where it is an array, or the fault that it raises, in words."""
+    try:
+        found = act()
+    except Stop as stop:
+        return f"{stop} {stop.lane} {stop.witnesses}"
+    return found.tobytes() if isinstance(found, np.ndarray) else found

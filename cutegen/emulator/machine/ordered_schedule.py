@@ -21,12 +21,10 @@ from cutegen.emulator.machine.program import End, Program
 from cutegen.emulator.machine.rounds import Rounds
 from cutegen.emulator.machine.rounds_of_waits import Passed, RoundsOfWaits
 from cutegen.emulator.machine.schedule import Schedule
-from cutegen.emulator.operations.barrier_numbers import NumberedWait
 from cutegen.emulator.operations.phase_waits import PhaseWait
 from cutegen.emulator.operations.state import Lanes
-from cutegen.emulator.operations.waits import BlockWait, ClusterWait, Wait
+from cutegen.emulator.operations.waits import BlockWait, Wait
 
-_WATCHED = (PhaseWait, BlockWait, NumberedWait, ClusterWait)
 _TRIES = 64  # rounds in which tries give up and nothing else happens
 
 
@@ -34,25 +32,24 @@ _TRIES = 64  # rounds in which tries give up and nothing else happens
 class _Held:
     """Lanes that wait, and go on at the basic block `following`.
 
-    `changes` is how often what another look can find had changed when they looked last; -1: they must look. `blocks`
-    are the numbers of the lanes' blocks in the batch, once they are needed.
+    `changes` is what the wait's `changes` was when they looked last; None: they must look. `blocks` are the numbers of
+    the lanes' blocks in the batch, once they are needed.
     """
 
     wait: Wait
     following: int
     lanes: Array
-    changes: int = -1
+    changes: int | None = None
     blocks: Array | None = None
 
     def look(self, lanes: Lanes) -> Array | None:
         """Those of the lanes that need not wait any more, or None if nothing can have changed. Raises Stop."""
-        if isinstance(self.wait, _WATCHED):
-            if self.blocks is None:
-                self.blocks = np.flatnonzero(self.lanes.any(axis=0))
-            now = self.wait.changes(lanes, self.blocks)
-            if now == self.changes:
-                return None
-            self.changes = now
+        if self.blocks is None:
+            self.blocks = np.flatnonzero(self.lanes.any(axis=0))
+        now = self.wait.changes(lanes, self.blocks)
+        if now is not None and now == self.changes:
+            return None
+        self.changes = now
         return self.wait.open_for(lanes, self.lanes)
 
 

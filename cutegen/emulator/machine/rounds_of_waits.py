@@ -47,6 +47,9 @@ class Passed:
         """All of the lanes."""
         return mask
 
+    def changes(self, lanes: Lanes, blocks: Array) -> None:
+        """Nothing that could be counted."""
+
     def give_up(self, lanes: Lanes, mask: Array) -> bool:
         """Lets them go on."""
         return True

@@ -27,6 +27,11 @@ class Wait(Protocol):
     def open_for(self, lanes: Lanes, mask: Array) -> Array:
         """Lets those of the lanes go on that need not wait any more, and returns them. Raises Stop for a fault."""
 
+    def changes(self, lanes: Lanes, blocks: Array) -> int | None:
+        """A number that grows with each change that lanes of some blocks could find by another look; None: they must
+        look to know.
+        """
+
     def give_up(self, lanes: Lanes, mask: Array) -> bool:
         """Lets the lanes go on with what they came for undone, where that may be; returns whether it may."""
 

@@ -105,6 +105,9 @@ class ProductWait:
         _learn(lanes, ready)
         return through
 
+    def changes(self, lanes: Lanes, blocks: Array) -> None:
+        """Nothing that is counted."""
+
     def give_up(self, lanes: Lanes, mask: Array) -> bool:
         """No warp goes on before its products have ended."""
         return False
@@ -335,7 +338,7 @@ def _check_accumulators(form: ProductForm, lanes: Lanes, addition: Addition, unk
 def _poisoned(lanes: Lanes, slots: Sequence[int], warps: Array) -> Array:
     """In which lanes of warps registers are poisoned, shape (slots, warps, 32)."""
     found: dict[int, Array] = {}
-    numbers, of_slots = [], [lanes.poison.get(slot) for slot in slots]  # many of which are one array
+    of_slots = [lanes.poison.get(slot) for slot in slots]  # many of which are one array
     for poison in of_slots:
         if id(poison) not in found:
             lost = np.zeros((), np.bool_) if poison is None else poisoned_lanes(poison)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from unittest.mock import patch
 
 import numpy as np
 import pytest
-from emulator_kit import native_core
+from emulator_kit import native_core, said
 
 from cutegen.emulator.checks.clocks import Clocks
-from cutegen.emulator.checks.faults import Stop
 from cutegen.emulator.ptx.model import Instruction
 from cutegen.emulator.synchronisation.block_barriers import BlockBarriers
 
@@ -32,15 +30,6 @@ def alike(made: list[BlockBarriers], number: int) -> bool:
     told = there and all((one.told[b].known == other.told[b].known).all() for b in one.told)
     same = all((a == b).all() and a.dtype == b.dtype for a, b in zip(one.arrays, other.arrays, strict=True))
     return told and same and bool((rows[0] == rows[1]).all()) and made[0].opened == made[1].opened
-
-
-def said(act: Callable[[], object]) -> object:
-    """What comes of something: the fault that it raises, in words, or its result, as bytes or None."""
-    try:
-        found = act()
-    except Stop as stop:
-        return f"{stop} {stop.lane} {stop.witnesses}"
-    return found.tobytes() if isinstance(found, np.ndarray) else found
 
 
 @pytest.mark.parametrize("shape,size", [((128, 2), 1), ((96, 4), 2), ((80, 1), 1)])

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from emulator_kit import native_core
+from emulator_kit import native_core, said
 
 from cutegen.emulator.arithmetic.arrays import Array
 from cutegen.emulator.checks.faults import Stop
@@ -18,15 +18,6 @@ from cutegen.emulator.synchronisation.team import Team
 
 INSTRUCTION = Instruction("mbarrier", (), None, (), 7, None, "")
 SHARED = 64
-
-
-def said(act: Callable[[], object]) -> object:
-    """The result of something, as bytes where it is an array, or the fault that it raises, in words."""
-    try:
-        found = act()
-    except Stop as stop:
-        return f"{stop} {stop.lane} {stop.witnesses}"
-    return found.tobytes() if isinstance(found, np.ndarray) else found
 
 
 def narrow(value: Array) -> Array:
