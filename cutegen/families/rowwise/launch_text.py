@@ -69,7 +69,8 @@ def launches(plan: RowwisePlan) -> list[LaunchText]:
     """The launches of the kernels of a module, in the order in which `launch` tries them."""
     kernel, found = f"{plan.flat.kernel}_kernel", list[tuple[str, RowwisePlan, list[str]]]()
     if chooses(plan):
-        found = [("row_threads <= 32", plan, ["in_warp=True"]), ("is_held", plan, ["in_warp=False"])]
+        in_warp = "is_in_warp" if plan.flat.schedule.narrows else "row_threads <= 32"
+        found = [(in_warp, plan, ["in_warp=True"]), ("is_held", plan, ["in_warp=False"])]
     elif plan.longer is not None:
         found = [("is_held", plan, [])]
     if plan.longer is not None:
