@@ -18,7 +18,7 @@ class StoreText:
     operand: OperandText
     statements: tuple[str, ...]
     store: str  # into its registers
-    result: str = ""  # the values that are stored, unless that is one number for all
+    result: str  # the values that are stored, in what `store_values` takes
 
 
 @dataclass(frozen=True)

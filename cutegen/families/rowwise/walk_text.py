@@ -326,7 +326,8 @@ class WalksText:
         elif operand.tensor.dtype is Dtype.bool:
             result = f"({result}).to(cutlass.Uint8)" if not result.isidentifier() else f"{result}.to(cutlass.Uint8)"
         if not is_tensor:
-            return StoreText(operand, tuple(statements), f"{fragment}.fill({result})")
+            same = f"cute.full(({self.plan.values_text},), {result}, cutlass.{operand.tensor.dtype.cutlass})"
+            return StoreText(operand, tuple(statements), f"{fragment}.fill({result})", same)
         if not result.isidentifier():
             target = self.variables.free(f"result_{store.tensor}")
             statements = [*statements, f"{target} = {result}"]
