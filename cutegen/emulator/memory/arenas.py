@@ -190,6 +190,11 @@ class GlobalMemory:
         self.alike_elsewhere = any(tensor.fold is not None and tensor.fold.elsewhere for tensor in tensors)
         self.watched: list[Array] | None = None  # the addresses of all accesses, where somebody wants to know them
 
+    @property
+    def is_folded(self) -> bool:
+        """Whether a tensor has a `fold`."""
+        return bool(self._folds)
+
     def folded(self, address: Array, offset: int) -> tuple[Array, int]:
         """Addresses and an offset from them, as they are where the elements of tensors with a `fold` lie.
 

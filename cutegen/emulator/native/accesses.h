@@ -61,16 +61,23 @@ static Access access_of(const char *tuple, const s64 *given) {
     return found;
 }
 
-// Whether a thread of a block, of that rank in that cluster, takes part in an access; then `lane` is what it does.
-static inline int takes_part(const Access *access, s64 thread, s64 block, s64 rank, s64 cluster, Lane *lane) {
+// What a lane of a block, of that rank in that cluster, does that touches some units of a block, from one of its rows on.
+static inline void set_lane(
+    const Access *access, s64 thread, s64 block, s64 rank, s64 cluster, s64 row, s64 column, Lane *lane) {
     const s64 *given = access->given;
-    if (given[MASKED] && !*at(&access->mask, thread, block)) return 0;
-    lane->column = *(const s64 *)at(&access->columns, thread, block);
+    lane->column = column;
     lane->member = rank * given[PADDED] + thread;
-    lane->unit = *(const s64 *)at(&access->rows, thread, block) * given[BLOCKS] + lane->column;
-    lane->owner = lane->column == block ? rank : lane->column % given[CLUSTER];
+    lane->unit = row * given[BLOCKS] + column;
+    lane->owner = column == block ? rank : column % given[CLUSTER];
     lane->distance = rank - lane->owner + (rank < lane->owner ? given[CLUSTER] : 0);
     lane->known = access->known + access->held[cluster * given[MEMBERS] + lane->member] * given[WIDTH] + given[SKIPPED];
+}
+
+// Whether a thread of a block, of that rank in that cluster, takes part in an access; then `lane` is what it does.
+static inline int takes_part(const Access *access, s64 thread, s64 block, s64 rank, s64 cluster, Lane *lane) {
+    if (access->given[MASKED] && !*at(&access->mask, thread, block)) return 0;
+    s64 row = *(const s64 *)at(&access->rows, thread, block), column = *(const s64 *)at(&access->columns, thread, block);
+    set_lane(access, thread, block, rank, cluster, row, column, lane);
     return 1;
 }
 
@@ -137,28 +144,33 @@ static int noted_reads(const Access access) {
 
 int note_reads(const char *tuple, const s64 *given) { return noted_reads(access_of(tuple, given)); }
 
-static int all_before(const Access access, const s64 *given) {
-    Lane lane;
-    EACH_LANE {
+// Whether all that was done before to the units of a lane is before a write of it, and no operation reads them still.
+static inline int may_write(const Access *pointer, const s64 *given, Lane lane) {
+    const Access access = *pointer;
+    EACH_UNIT {
+        s32 writer = access.writers[unit];
+        if (writer >= 0 && !is_before(&lane, writer, access.written[unit])) return 0;
+        if (given[HAS_BUSY] && access.busy[unit] > 0) return 0;
+    }
+    for (s64 reader = 0; reader < given[READERS]; reader++) {
+        s64 row = reader * given[UNITS], its = lane.owner + access.away[reader];
+        s64 first = (its < given[CLUSTER] ? its : its - given[CLUSTER]) * given[PADDED] + access.warps[reader] * 32;
         EACH_UNIT {
-            s32 writer = access.writers[unit];
-            if (writer >= 0 && !is_before(&lane, writer, access.written[unit])) return 0;
-            if (given[HAS_BUSY] && access.busy[unit] > 0) return 0;
-        }
-        for (s64 reader = 0; reader < given[READERS]; reader++) {
-            s64 row = reader * given[UNITS], its = lane.owner + access.away[reader];
-            s64 first = (its < given[CLUSTER] ? its : its - given[CLUSTER]) * given[PADDED] + access.warps[reader] * 32;
-            EACH_UNIT {
-                u32 who = access.who[row + unit];
-                if (who && !are_before(&lane, first, who, access.when[row + unit])) return 0;
-            }
-        }
-        for (s64 reader = 0; reader < given[GATHERERS]; reader++) {
-            const s32 *when = access.gathered + reader * given[UNITS];
-            s64 agent = access.agents[reader];
-            EACH_UNIT if (when[unit] > 0 && !is_before(&lane, agent, when[unit])) return 0;
+            u32 who = access.who[row + unit];
+            if (who && !are_before(&lane, first, who, access.when[row + unit])) return 0;
         }
     }
+    for (s64 reader = 0; reader < given[GATHERERS]; reader++) {
+        const s32 *when = access.gathered + reader * given[UNITS];
+        s64 agent = access.agents[reader];
+        EACH_UNIT if (when[unit] > 0 && !is_before(&lane, agent, when[unit])) return 0;
+    }
+    return 1;
+}
+
+static int all_before(const Access access, const s64 *given) {
+    Lane lane;
+    EACH_LANE if (!may_write(&access, given, lane)) return 0;
     return 1;
 }
 

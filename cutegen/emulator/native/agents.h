@@ -11,25 +11,47 @@ int are_readable(const char *tuple, const s64 *given) {
     return FINE;
 }
 
-// Whether a proxy fence covers the last write of each unit; what agents wrote needs none. If there was a fence, each
-// member of each cluster has the number of a row of times, and the time of its own last fence.
+// What proxy fences cover: each member of each cluster has the number of a row of times, and the time of its own last
+// fence. Without any fence both are 0.
+typedef struct {
+    const s32 *rows, *own;
+} Fences;
+
+static Fences fences_in(const char *tuple, const s64 *given) {
+    Fences none = {0, 0};
+    if (!given[EXTRAS]) return none;
+    Fences found = {(void *)array_in(tuple, MORE)->data, (void *)array_in(tuple, MORE + 1)->data};
+    return found;
+}
+
+// Whether fences cover what a member did at a time, for a lane of a cluster.
+static inline int is_covered(
+    const Access *access, const Fences *fences, const Lane *lane, s64 cluster, s64 member, s32 time) {
+    const s64 *given = access->given;
+    if (!fences->rows) return 0;
+    s64 place = cluster * given[MEMBERS] + lane->member;
+    if (access->known[fences->rows[place] * given[WIDTH] + given[SKIPPED] + member] > time) return 1;
+    return member == lane->member && fences->own[place] > time;
+}
+
+// Whether fences cover the last write of each unit of a lane; what agents wrote needs none.
+static inline int is_fenced(const Access *pointer, const Fences *fences, Lane lane, s64 cluster) {
+    const Access access = *pointer;
+    const s64 *given = access.given;
+    EACH_UNIT {
+        s32 writer = access.writers[unit];
+        if (writer < 0 || writer >= given[MEMBERS]) continue;
+        if (!is_covered(&access, fences, &lane, cluster, writer, access.written[unit])) return 0;
+    }
+    return 1;
+}
+
+// The same of all lanes of an access.
 int are_fenced(const char *tuple, const s64 *given) {
     const Access access = access_of(tuple, given);
-    int any = given[EXTRAS] > 0;
-    const s32 *covered = any ? (void *)array_in(tuple, MORE)->data : 0;
-    const s32 *own = any ? (void *)array_in(tuple, MORE + 1)->data : 0;
+    const Fences fences = fences_in(tuple, given);
     Lane lane;
-    EACH_LANE {
-        s64 place = block / given[CLUSTER] * given[MEMBERS] + lane.member;
-        const s32 *row = any ? access.known + covered[place] * given[WIDTH] + given[SKIPPED] : 0;
-        EACH_UNIT {
-            s32 writer = access.writers[unit];
-            if (writer < 0 || writer >= given[MEMBERS]) continue;
-            if (!any) return WRONG;
-            s32 time = access.written[unit];
-            if (row[writer] <= time && !(writer == lane.member && own[place] > time)) return WRONG;
-        }
-    }
+    EACH_LANE if (!is_fenced(&access, &fences, lane, cluster)) return WRONG;
     return FINE;
 }
 

@@ -27,6 +27,7 @@ SOURCES = (
     "accesses.h",
     "agents.h",
     "block_barriers.h",
+    "boxes.h",
     "first_writes.h",
     "functions.h",
     "global_accesses.h",

@@ -245,6 +245,7 @@ int run(const s64 *plan, const char *inputs, const char *outputs, s64 threads, s
 #include "global_accesses.h"
 #include "known_rows.h"
 #include "mbarriers.h"
+#include "boxes.h"
 #include "shared_loads.h"
 #include "shared_races.h"
 #include "shared_stores.h"

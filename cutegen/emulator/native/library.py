@@ -91,7 +91,8 @@ class Core:
     """The loaded core. `run` runs a plan: its address, tuples of arrays given and asked for, threads, and blocks.
 
     `accesses` make or note accesses to memory, from a tuple of arrays and the address of an array of numbers.
-    `load_shared` loads from shared memory, from the same, and notes the reads, from another tuple and address.
+    `load_shared` loads from shared memory, from the same, and notes the reads, from another tuple and address; so does
+    `load_boxes` with boxes of a tensor that come there, of which it returns how many there are, or -1.
     """
 
     path: Path
@@ -99,6 +100,7 @@ class Core:
     run: Callable[[int, tuple[Any, ...], tuple[Any, ...], int, int], int]
     accesses: dict[Noted, Callable[[tuple[Any, ...], int], int]]
     load_shared: Callable[[tuple[Any, ...], int, tuple[Any, ...], int | None], int]
+    load_boxes: Callable[[tuple[Any, ...], int, tuple[Any, ...], int], int]
 
 
 _cores: dict[tuple[object, ...], Core] = {}  # by what decides where it lies: those that were found
@@ -159,8 +161,9 @@ def _loaded(path: Path) -> Core:
     accesses: dict[Noted, Callable[[tuple[Any, ...], int], int]] = {name: getattr(library, name) for name in _ACCESSES}
     for name in _ACCESSES:
         getattr(library, name).argtypes = [ctypes.py_object, ctypes.c_void_p]
-    library.load_shared.argtypes = [ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
-    return Core(path, operations, library.run, accesses, library.load_shared)
+    for both in (library.load_shared, library.load_boxes):
+        both.argtypes = [ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
+    return Core(path, operations, library.run, accesses, library.load_shared, library.load_boxes)
 
 
 def _check_layout(library: ctypes.PyDLL) -> None:

@@ -43,7 +43,7 @@ class Lanes:
     `underflow` is set by numpy's arithmetic when it underflows. `products` has what several registers got in `wide` at
     once, as one array and as its parts, by their slots. `open` is the last instruction whose result PTX left open for
     the operands that it had. `origins`, where there are any, say where poison comes from; then a fault is noted there.
-    `core` is the compiled core, where it is used.
+    `core` is the compiled core, where it is used. `kept` is for what operations make once of these lanes, by name.
     """
 
     def __init__(
@@ -72,6 +72,7 @@ class Lanes:
         self.warps: dict[int, tuple[Mask, Array]] = {}  # by the identity of a mask, of which warps it has all lanes
         self.leaders: dict[tuple[int, ...], tuple[object, tuple[Array, Array]]] = {}  # as elect.sync found them
         self.core = core()
+        self.kept: dict[str, object] = {}
         self._team = team
         self._known: dict[tuple[tuple[int, ...], bytes], Array] = {}
         self._same: dict[int, Array] = {}  # the same masks, by their ids

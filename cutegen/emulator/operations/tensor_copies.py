@@ -20,6 +20,7 @@ from cutegen.emulator.instructions.reader import InstructionReader
 from cutegen.emulator.lanes import Mask
 from cutegen.emulator.memory.runs import PIECE, Landing, load_places
 from cutegen.emulator.memory.tensor_maps import TensorMap, swizzled_pieces
+from cutegen.emulator.operations.boxes_together import BoxLoad, box_loads
 from cutegen.emulator.operations.bulk_copies import Lane, target_of, write_bytes
 from cutegen.emulator.operations.mbarrier_operations import read_mbarrier
 from cutegen.emulator.operations.multicasts import read_multicast
@@ -59,12 +60,19 @@ def tensor_copy_operation(instruction: Instruction, slots: Mapping[str, int], pl
     box = read_box(reader, source, rank, slots, places)
     multicast = read_multicast(reader, more[0], slots) if several else None
     of_size = cache(to.of_size)  # where boxes of so many bytes come
+    all_of_them = BoxLoad(to, counter, box, multicast)
 
     def copy(lanes: Lanes, mask: Mask) -> None:
         here = whole(lanes.active(mask), lanes.shape)
         box.check_known(lanes, mask)
-        for thread, block in zip(*np.nonzero(here), strict=True):
-            lane = int(thread), int(block)
+        together, done = box_loads(lanes), 0
+        if together is not None and has_any(here):
+            first = divmod(int(here.argmax()), lanes.shape[1])
+            done = together.load(all_of_them, lanes, here, *box.map_at(lanes, first))
+        for number in () if done == here.size else np.flatnonzero(here).tolist():
+            if number < done:
+                continue
+            lane = divmod(number, lanes.shape[1])
             tensor, at = box.at(lanes, lane)
             targets = [target_of(lanes, of_size(tensor.bytes), counter, lane, tensor.bytes)]
             if multicast is not None:

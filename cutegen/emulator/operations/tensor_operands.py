@@ -45,6 +45,12 @@ class BoxOperand:
 
     def at(self, lanes: Lanes, lane: Lane) -> tuple[TensorMap, tuple[int, ...]]:
         """The tensor map of a lane and its coordinates, which are signed. Raises Stop for a map that does not fit."""
+        tensor, _ = self.map_at(lanes, lane)
+        found = [value_at(get(lanes).view(np.int32), lane, lanes.shape) for get in self.coordinates]
+        return tensor, tuple(found)
+
+    def map_at(self, lanes: Lanes, lane: Lane) -> tuple[TensorMap, int]:
+        """The tensor map of a lane, and its address. Raises Stop for one that does not fit."""
         tensor, rank = tensor_map_of(lanes, self.pointer, lane, self.instruction), len(self.coordinates)
         if tensor.rank != rank:
             text = f"the map is of a tensor of rank {tensor.rank}, and the copy is of rank {rank}"
@@ -53,8 +59,7 @@ class BoxOperand:
             size = tensor.box[0] * tensor.itemsize
             text = f"a box of {size} bytes along its innermost mode, no multiple of {PIECE}"
             raise Stop("tensor-map", text, self.instruction, lane)
-        found = [value_at(get(lanes).view(np.int32), lane, lanes.shape) for get in self.coordinates]
-        return tensor, tuple(found)
+        return tensor, self.pointer.known_at(lanes, lane, self.instruction)
 
 
 def read_rank(reader: InstructionReader) -> int:

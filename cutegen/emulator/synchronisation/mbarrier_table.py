@@ -67,6 +67,15 @@ class MbarrierTable:
         self._given = np.array([*fixed, *[0] * 13], np.int64)
         self._address = self._given.ctypes.data
 
+    @property
+    def arrays(self) -> tuple[Array, Array, Array]:
+        """What the core has of each mbarrier, the row of that by its place in memory and block, and its uses."""
+        return self._rows, self._places, self._used
+
+    def at(self, row: int) -> Mbarrier:
+        """The mbarrier in a row."""
+        return self._all[row]
+
     def add(self, mbarrier: Mbarrier) -> None:
         """Gives a new mbarrier a row."""
         mbarrier.row = len(self._all)

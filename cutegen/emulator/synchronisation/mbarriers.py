@@ -296,6 +296,20 @@ class Mbarriers:
                 mbarrier.bytes -= one.size
                 self._settle(mbarrier)
 
+    def written(self, rows: Sequence[int], size: int, line: int) -> None:
+        """Notes that operations at that PTX line have started and written `size` bytes each, which are counted at the
+        mbarriers in those rows of the table, all different ones.
+        """
+        clocks, table = self.clocks, self.table
+        written = clocks.now
+        clocks.tick()
+        assert table is not None
+        for one in map(table.at, rows):
+            key = one.block // clocks.size, one.agent
+            self._writes[key] = (ALWAYS if self._under_way.setdefault(key, 0) else written), line
+            one.bytes -= size
+            self._settle(one)
+
     # ---------------------------------------------------------------------------------------------------------- parts
 
     def _each(self, uses: Uses, sorted_uses: SortedUses | None = None) -> Iterator[tuple[Array, Mbarrier]]:

@@ -111,6 +111,11 @@ class Team:
             deliver(now)
 
     @property
+    def in_order(self) -> bool:
+        """Whether asynchronous writes arrive as soon as they are sent."""
+        return self._chance is None
+
+    @property
     def late(self) -> bool:
         """Whether deliveries are under way."""
         return bool(self._under_way)
