@@ -46,7 +46,7 @@ def resolve(spec: Spec, report: Report) -> Spec:
             break
         spec = more
     cases = [Case(case.conditions, one.schedule) for case, one in zip(spec.schedule.cases, found, strict=True)]
-    resolved = replace(_anywhere(spec, report), schedule=Cases(tuple(cases)))
+    resolved = replace(_anywhere(spec, found, reports, report), schedule=Cases(tuple(cases)))
     check_cases(resolved, report, promised)
     check_costs(resolved, report)
     if not report.failed:
@@ -202,12 +202,20 @@ def _promising(
     return replace(spec, tensors=tuple(tensors), divisible=divisible, source=source)
 
 
-def _anywhere(spec: Spec, report: Report) -> Spec:
-    """The spec in which elements may stand anywhere of tensors whose alignment nobody asked for."""
+def _anywhere(spec: Spec, found: Sequence[KernelSpec], reports: Sequence[Report], report: Report) -> Spec:
+    """The spec in which elements may stand anywhere of tensors whose alignment nobody asked for, or of which a case
+    takes any: a call copies one that stands elsewhere before it is known which case that is for.
+    """
     tensors = []
     for tensor in spec.tensors:
+        where = ("tensors", tensor.name, "align")
+        least, number = min((one.tensor(tensor.name).align or 1, number) for number, one in enumerate(found))
         if tensor.align is None:
             tensor = replace(tensor, align=tensor.dtype.bytes)
-            report.infer("elements may stand anywhere", "tensors", tensor.name, "align")
+            report.infer("elements may stand anywhere", *where)
+        elif least < tensor.align:
+            tensor = replace(tensor, align=least)
+            if (why := reports[number].inferred.get(where)) is not None:
+                report.inferred[where] = why
         tensors.append(tensor)
     return replace(spec, tensors=tuple(tensors))

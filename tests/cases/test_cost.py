@@ -237,6 +237,16 @@ def test_what_is_resolved_is_the_same_module() -> None:
     assert again.text.split("\n", 3)[3] == module.text.split("\n", 3)[3]
 
 
+@pytest.mark.parametrize(("align", "kept"), [(2, 2), (4, 2), (8, 2), (16, 16)])
+def test_a_tensor_that_a_call_may_copy_may_stand_anywhere(align: int, kept: int) -> None:
+    """As the kernel alone says it; else the host would be expected to refuse what it copies."""
+    head = LEFT_OUT.replace("align: 16", f"align: {align}", 1)
+    plan, text = planned(head + "schedule:\n  - {for: {cost: least}, mma: {atom: wgmma}}\n")
+    (alone,) = generate(head + "schedule: {mma: {atom: wgmma}}\n", "products.yaml").modules
+    assert plan.spec.tensor("A").align == alone.spec.tensor("A").align == kept
+    assert any(line.startswith('PADDED = ("a"') for line in text.splitlines()) == (kept == 2)
+
+
 def test_the_proof_has_the_estimates_of_sizes_that_are_asked_for() -> None:
     plan, _ = planned(TEXT)
     sizes = {"M": 256, "N": 8192, "K": 8192}
