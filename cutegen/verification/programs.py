@@ -52,9 +52,12 @@ def _spoil(x: torch.Tensor) -> None:
     x = x.as_subclass(torch.Tensor)
     if x.is_floating_point():
         wrong = torch.where(x.isnan(), torch.zeros_like(x), torch.full_like(x, float("nan")))
+    elif x.dtype is torch.bool:
+        wrong = ~x
     else:
-        quarter = 1 << (8 * x.itemsize - 2)  # of the range, in one bit
-        wrong = ~x if x.dtype is torch.bool else x ^ quarter
+        if not x.dtype.is_signed and x.dtype is not torch.uint8:
+            x = x.view(getattr(torch, f"int{8 * x.itemsize}"))  # of whose bits torch has more on a GPU
+        wrong = x ^ (1 << (8 * x.itemsize - 2))  # by a quarter of the range, one bit
     first = torch.zeros(x.shape, dtype=torch.bool, device=wrong.device)
     first[(0,) * x.dim()] = x.numel() > 1
     x.copy_(torch.where(first, x, wrong))
