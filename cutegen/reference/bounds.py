@@ -64,6 +64,7 @@ def evaluate(
     coordinates: Mapping[str, Sequence[int]] = MappingProxyType({}),
     additions: Additions | None = None,
     whole: Mapping[str, int] = MappingProxyType({}),
+    by_torch: bool = False,
 ) -> dict[str, Expected]:
     """What each output must hold, by its name, in the order of `spec.outputs`.
 
@@ -71,12 +72,13 @@ def evaluate(
     device; an output may be there too and gives sizes that no input has; `scalars` maps each scalar to a number. Of a
     mode in `coordinates` the tensors have only those, in that order, of as many as `whole` says. `additions` says of
     the modes that a sum goes over how many of its additions follow each other at most, which makes bounds narrower.
-    What is expected shares no memory with the tensors.
+    What is expected shares no memory with the tensors. With `by_torch` bounds are those of torch on a GPU, where a mean
+    is a sum times the rounded reciprocal of its size.
     Raises `KeyError` for a tensor or scalar that is missing, `ValueError` for sizes that disagree.
     """
     import torch
 
-    evaluator = Evaluator(spec, tensors, scalars, coordinates, additions and _remembered(additions), whole)
+    evaluator = Evaluator(spec, tensors, scalars, coordinates, additions and _remembered(additions), whole, by_torch)
     if torch.is_grad_enabled() and any(x.requires_grad for x in tensors.values()):
         return evaluator.outputs()
     given = {mode for name in tensors for mode in spec.tensor(name).shape}
@@ -137,7 +139,9 @@ class Evaluator:
         coordinates: Mapping[str, Sequence[int]] = MappingProxyType({}),
         additions: Additions | None = None,
         whole: Mapping[str, int] = MappingProxyType({}),
+        by_torch: bool = False,
     ) -> None:
+        self.by_torch = by_torch
         self.spec, self.tensors, self.scalars, self.coordinates = spec, tensors, scalars, coordinates
         self.additions, self.whole = additions, whole
         self.device = next(iter(tensors.values())).device if tensors else "cpu"
@@ -163,7 +167,7 @@ class Evaluator:
             tensors[name] = x.narrow(shape.index(mode), some.start, len(some)) if mode in shape else x
         there = self.coordinates.get(mode, range(self.mode_sizes[mode]))[some.start : some.stop]
         coordinates = {**self.coordinates, mode: there}
-        part = Evaluator(self.spec, tensors, self.scalars, coordinates, self.additions, self.whole)
+        part = Evaluator(self.spec, tensors, self.scalars, coordinates, self.additions, self.whole, self.by_torch)
         part.numbers = self.numbers
         return part
 
@@ -345,7 +349,10 @@ class Evaluator:
         total = sums.total(x, axes, self.most_additions(modes))
         if node.function == "sum":
             return total
-        return arithmetic.divide(total, self.number(math.prod(map(self.size, modes)), dtype), dtype)
+        size = self.number(math.prod(map(self.size, modes)), dtype)
+        if self.by_torch:
+            return arithmetic.multiply(total, arithmetic.divide(self.number(1, dtype), size, dtype), dtype)
+        return arithmetic.divide(total, size, dtype)
 
     def most_additions(self, modes: Sequence[str]) -> int | None:
         """The additions that a term of a sum over modes goes through at most, where that is known."""

@@ -7,9 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
+from cutegen.expressions.tree import Reduce, walk
 from cutegen.language.model import KernelSpec
 from cutegen.planning.plan import Plan
-from cutegen.reference.bounds import Expected, evaluate
+from cutegen.reference.bounds import Expected, evaluate, statements
 from cutegen.reference.masks import some
 from cutegen.verification.agenda import Agenda
 from cutegen.verification.asked import family_of
@@ -26,13 +27,15 @@ class Given:
     """The tensors and scalars of a case, and the outputs that are expected of these.
 
     `case` has the data of these tensors, which may be others than those it was to have; `unjudged` has the outputs of
-    which no element can be judged all the same, and `digest` is one of the inputs.
+    which no element can be judged all the same, and `digest` is one of the inputs. `of_torch` is what the module's
+    `reference` must give: the same, but on a GPU with the bounds of torch's means there.
     """
 
     case: Case
     tensors: tuple[Guarded, ...]
     scalars: Mapping[str, int | float | bool]
     expected: Mapping[str, Expected]
+    of_torch: Mapping[str, Expected]
     unjudged: tuple[str, ...]
     digest: str
 
@@ -40,7 +43,8 @@ class Given:
     def bytes(self) -> int:
         """The memory that it takes."""
         tensors = [tensor for made in self.tensors for tensor in (made.buffer, made.original)]
-        expected = [tensor for e in self.expected.values() for tensor in (e.value, e.bound, e.moved)]
+        each = {id(e): e for e in (*self.expected.values(), *self.of_torch.values())}.values()
+        expected = [tensor for e in each for tensor in (e.value, e.bound, e.moved)]
         return sum(tensor.nbytes for tensor in (*tensors, *expected) if tensor is not None)
 
     def again(self, spec: KernelSpec, device: str, run: int) -> Given:
@@ -56,12 +60,21 @@ def give(plan: Plan, case: Case, device: str) -> Given:
     for data in _data(case):
         tensors = make_tensors(spec, data, device)
         scalars = scalar_values(spec, data)
-        expected = evaluate(spec, {t.tensor.name: t.view for t in tensors}, scalars, additions=additions)
+        views = {t.tensor.name: t.view for t in tensors}
+        expected = evaluate(spec, views, scalars, additions=additions)
         unjudged = tuple(name for name, e in expected.items() if e.bound.numel() and not some(e.bound < float("inf")))
         if not unjudged:
             break
-    inputs = digest(t.view for t in tensors if t.tensor.reads)
-    return Given(data, tensors, scalars, expected, unjudged, inputs)
+    inputs, of_torch = digest(t.view for t in tensors if t.tensor.reads), expected
+    if any(view.is_cuda for view in views.values()) and _has_means(spec):
+        of_torch = evaluate(spec, views, scalars, additions=additions, by_torch=True)
+    return Given(data, tensors, scalars, expected, of_torch, unjudged, inputs)
+
+
+def _has_means(spec: KernelSpec) -> bool:
+    """Whether something is a mean."""
+    nodes = (node for statement in statements(spec) for node in walk(statement.value))
+    return any(isinstance(node, Reduce) and node.function == "mean" for node in nodes)
 
 
 class MadeAhead:

@@ -95,7 +95,7 @@ def _run(
     spec, case, tensors, expected = plan.spec, made.case, made.tensors, made.expected
     args: list[object] = [*(t.view for t in tensors), *made.scalars.values()]
     if run == 0:
-        _check_reference(spec, module, args, tensors, expected)
+        _check_reference(spec, module, args, tensors, made.of_torch)
     comparisons: list[Comparison] = []
 
     def judge(by: str) -> None:
@@ -158,7 +158,7 @@ def _check_reference(
     tensors: Sequence[Guarded],
     expected: Mapping[str, Expected],
 ) -> None:
-    """Holds the module's `reference` to the same bounds as the kernel. Raises _Failure.
+    """Holds the module's `reference` to the same bounds as the kernel, or to those of torch on a GPU. Raises _Failure.
 
     It must give a fresh tensor like the output, or a tuple of one like each. This is the one place where users'
     reference meets the independent one.

@@ -609,3 +609,22 @@ def test_a_fast_softmax_may_multiply_by_a_reciprocal(statements: tuple[str, ...]
         for math in ("fast", "precise")
     )
     assert (fast > precise).all() if scaled else torch.equal(fast, precise)
+
+
+def test_a_mean_by_torch_on_a_gpu_is_a_sum_times_a_reciprocal() -> None:
+    """17 / 3 is 5.6666665 there, a last bit from the quotient."""
+    spec = KernelSpec(
+        kernel="m",
+        op="rowwise",
+        tensors=(Tensor("X", ("M", "N"), Dtype.f32, "N", 4), Tensor("Y", ("M",), Dtype.f32, "M", 4, "out")),
+        compute=parse_compute("Y = mean(X, N)"),
+        schedule=RowwiseSchedule(),
+    )
+    sums = torch.arange(1, 4001, dtype=torch.float32)
+    x = torch.stack([sums - 3, torch.full_like(sums, 2), torch.ones_like(sums)], dim=1)
+    multiplied = sums * (torch.ones(()) / 3)
+    (exact,) = evaluate_all(spec, {"X": x}, {}).values()
+    (by_torch,) = evaluate_all(spec, {"X": x}, {}, by_torch=True).values()
+    assert compare(sums / 3, *exact).ok and not compare(multiplied, *exact).ok
+    assert compare(multiplied, *by_torch).ok and compare(sums / 3, *by_torch).ok
+    assert (by_torch.bound <= 2**-23 * by_torch.value).all()  # an ulp and a half
