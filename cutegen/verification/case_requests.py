@@ -17,10 +17,9 @@ ROUNDS = 3
 """How often whatever a block carries from round to round goes round, and then once more in part: a stage, a phase, a
 turn, a buffer. What is carried wrongly from the second or from the third round on shows then."""
 
-# Seconds that a case of many blocks may take, and one of just more than 2^8; of more, some run in host/far_blocks.py
+# Seconds that a case of many blocks may take, and one of just more than 2^8; of more, some run in hostchecks.far_blocks
 _CHEAP, _NEEDED = 0.06, 0.6
 _LONG = 17  # tiles of a sum
-_DEEP = 140  # tiles of what is summed, all of which are there
 BANDS = {19: 0.1, 11: _NEEDED}
 """Tiles along a mode, 3 more than whole bands of 4, 8 and 16, with the seconds that they may take."""
 
@@ -130,8 +129,8 @@ def _many_tiles(plan: Plan, tile: Mapping[str, int]) -> Iterator[CaseRequest]:
     """Cases of so many tiles along one mode that counts of them overflow counters of 8 to 18 bits.
 
     Along each mode of the output that is as many blocks as are cheap, each with as little to do as there can be, which
-    is nothing to sum. Those of `host.far_blocks` sum; many tiles of what is summed are for `host.long_sums`. Where the
-    family says that tiles are walked in bands, `host.walked_tiles` has those.
+    is nothing to sum. Those of `hostchecks.far_blocks` sum; many tiles of what is summed are `hostchecks.long_sums`'.
+    Where the family says that tiles are walked in bands, `hostchecks.walked_tiles` has those.
     """
     spec = plan.spec
     free = [m for m in spec.modes if m not in spec.static]
@@ -164,12 +163,6 @@ def _many_tiles(plan: Plan, tile: Mapping[str, int]) -> Iterator[CaseRequest]:
     for mode in outer:
         many = ((blocks(mode, bits), _CHEAP if bits > 8 else _NEEDED) for bits in range(18, 7, -1))
         yield from [request for request, most in many if takes(request) <= most][:1]
-    for mode in summed:
-        sizes = {**{m: max(1, tile[m] // 2 + 1) for m in free}, mode: _DEEP * tile[mode] + 1}
-        why = f"so much of {mode} that no 7 bits count its tiles"
-        request = CaseRequest(f"{_DEEP} tiles of {mode}", why, sizes, data="integers")
-        if takes(request) <= 2 * _NEEDED:
-            yield request
 
 
 def _special(plan: Plan, primes: Mapping[str, int], below: Mapping[str, int]) -> Iterator[CaseRequest]:

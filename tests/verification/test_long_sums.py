@@ -43,6 +43,7 @@ SPACED = (
 )
 WRONG = [
     ("at most 600", r"in range\(k_tiles\)", "in range(cutlass.min(k_tiles, 600))"),
+    ("7 bits", FETCH, r"fetch = (\1) % 128\n"),
     ("8 bits", FETCH, r"fetch = (\1) % 256\n"),
     ("20 bits", FETCH, r"fetch = (\1) & 0xFFFFF\n"),
     ("by way of f32", FETCH, r"fetch = cutlass.Int32(cutlass.Float32(\1))\n"),
@@ -142,6 +143,13 @@ def test_through_a_workspace_all_of_fewer_tiles_is_there(sizes: list[int], tmp_p
     assert (said, sizes) == ("", [(2**8 + 2) * 4 + 2])
 
 
+@pytest.mark.parametrize("bits", [7, 8])
+def test_what_counts_wrong_through_a_workspace_is_found(bits: int, tmp_path: Path) -> None:
+    module = module_of(SPACED)
+    said, failed = checked(module, changed(module, FETCH, rf"fetch = (\1) % {2**bits}\n"), tmp_path)
+    assert failed == [] and re.search(r"it gives a wrong result|FaultError", said)
+
+
 TURNS = """
 cutegen: 1
 kernel: turns
@@ -158,6 +166,7 @@ divisible: {N: 8}
 
 LOADED = r", k_tile\]"  # of either operand
 IN_TURNS = [
+    ("7 bits", LOADED, ", k_tile & 0x7F]"),
     ("8 bits", LOADED, ", k_tile & 0xFF]"),
     ("20 bits", LOADED, ", k_tile & 0xFFFFF]"),
     ("by way of bf16", LOADED, ", cutlass.Int32(cutlass.BFloat16(k_tile))]"),
