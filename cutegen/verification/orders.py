@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
 
 from cutegen.planning.plan import Plan
 from cutegen.verification.asked import family_of, op_of
 from cutegen.verification.cases import Case
+from cutegen.verification.costs import seconds
 from cutegen.verification.forms import firsts_of_form
 
 ORDERS = 3  # their own, a random one, and that one backwards
@@ -28,15 +28,16 @@ def case_for_orders(plan: Plan, cases: Sequence[Case]) -> Case | None:
     """The one of `cases` in which the order of blocks and warps can matter most; None if none of them has an element.
 
     That is, before all else, one of tiles that few blocks walk in turn; then one of several blocks; then of blocks side
-    by side along the most modes of the output; then of more tiles of k than stages, so that every stage is used again;
-    then of the least work; then the first.
+    by side along the most modes of the output; then of more tiles of k than stages, so that every stage is used again,
+    as it also is from tile to tile; then the one that takes the least time; then the first.
     """
     spec, family = plan.spec, family_of(plan.spec)
     one_block, contracted = family.covered(plan), op_of(spec).contracted(spec)
 
-    def rank(case: Case) -> tuple[bool, bool, int, bool, int]:
+    def rank(case: Case) -> tuple[bool, bool, int, bool, float]:
         along = sum(case.sizes[mode] > one_block[mode] for mode in spec.lead.shape)
-        reused = any(case.sizes[mode] > (plan.stages or 1) * one_block[mode] for mode in contracted)
-        return case.blocks is None, family.blocks(plan, case.sizes) == 1, -along, not reused, prod(case.sizes.values())
+        deep = any(case.sizes[mode] > (plan.stages or 1) * one_block[mode] for mode in contracted)
+        reused, walked = deep or case.blocks is not None, case.blocks is not None
+        return not walked, family.blocks(plan, case.sizes) == 1, -along, not reused, seconds(plan, case.sizes)
 
     return min((case for case in cases if not case.empty), key=rank, default=None)
