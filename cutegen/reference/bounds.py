@@ -9,7 +9,7 @@ import math
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -147,7 +147,6 @@ class Evaluator:
         self.device = next(iter(tensors.values())).device if tensors else "cpu"
         self.computed: dict[str, Bounded] = {}  # by each statement so far, before it was rounded to a tensor's type
         self.signed: dict[str, bool] = {}  # by target: whether the sign of a zero is known
-        self.numbers: dict[tuple[float, float, Dtype], Bounded] = {}
         self.kept = Kept(NONE)
         self.mode_sizes: dict[str, int] = {}
         for name, values in tensors.items():
@@ -167,9 +166,7 @@ class Evaluator:
             tensors[name] = x.narrow(shape.index(mode), some.start, len(some)) if mode in shape else x
         there = self.coordinates.get(mode, range(self.mode_sizes[mode]))[some.start : some.stop]
         coordinates = {**self.coordinates, mode: there}
-        part = Evaluator(self.spec, tensors, self.scalars, coordinates, self.additions, self.whole, self.by_torch)
-        part.numbers = self.numbers
-        return part
+        return Evaluator(self.spec, tensors, self.scalars, coordinates, self.additions, self.whole, self.by_torch)
 
     def outputs(self) -> dict[str, Expected]:
         """Evaluates the statements in their order, each once."""
@@ -366,25 +363,9 @@ class Evaluator:
             return result
         return replace(result, error=torch.where(x.value == 0, torch.inf, result.error))
 
-    def _zero(self) -> torch.Tensor:
-        import torch
-
-        return torch.zeros((), dtype=torch.float64, device=self.device)
-
     def number(self, value: float, dtype: Dtype) -> Bounded:
         """A literal or scalar as the kernel receives it: rounded to its dtype once."""
-        key = math.copysign(1, value), value, dtype
-        if key not in self.numbers:
-            self.numbers[key] = self._number(value, dtype)
-        return self.numbers[key]
-
-    def _number(self, value: float, dtype: Dtype) -> Bounded:
-        import torch
-
-        if not dtype.is_float:
-            return Bounded(torch.tensor(int(value), dtype=torch.int64, device=self.device), self._zero(), dtype)
-        wide = Bounded(torch.tensor(float(value), dtype=torch.float64, device=self.device), self._zero(), Dtype.f64)
-        return cast(wide, dtype)
+        return _number(value, math.copysign(1, value), dtype, self.device)
 
     def _name(self, name: str) -> Bounded:
         """A tensor's elements, broadcastable to the output's shape; or a scalar."""
@@ -403,3 +384,14 @@ class Evaluator:
         else:
             along = torch.tensor(some, dtype=torch.int64, device=self.device)
         return exactly(placed(along, (mode,), self.spec.lead.shape), dtype)
+
+
+@lru_cache(maxsize=256)
+def _number(value: float, sign: float, dtype: Dtype, device: torch.device | str) -> Bounded:
+    """A number rounded to a type, not to be changed; its `sign`, 1 or -1, tells the zeros apart."""
+    import torch
+
+    zero = torch.zeros((), dtype=torch.float64, device=device)
+    if not dtype.is_float:
+        return Bounded(torch.tensor(int(value), dtype=torch.int64, device=device), zero, dtype)
+    return cast(Bounded(torch.tensor(float(value), dtype=torch.float64, device=device), zero, Dtype.f64), dtype)

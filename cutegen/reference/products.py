@@ -87,8 +87,11 @@ def matmul(node: MatMul, dtype: Dtype, call: Call) -> Bounded:
     against = (magnitude - value.abs() + unsure) * (1 + rounds) < overflow(dtype)
     surely = value.isfinite() & against & (value.abs() - error >= overflow(dtype))
     error = torch.where(stays | surely, error, torch.inf)
-    certain = value.isnan() & (stays | nan_among(a, b, product)) | value.isinf() & stays & (not wide)
-    return settle(value, error, torch.zeros_like(error), dtype, lambda: certain)
+
+    def certain() -> torch.Tensor:
+        return value.isnan() & (stays | nan_among(a, b, product)) | value.isinf() & stays & (not wide)
+
+    return settle(value, error, torch.zeros_like(error), dtype, certain)
 
 
 def nan_among(

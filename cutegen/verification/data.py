@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import cache
 from typing import TYPE_CHECKING
 
 from cutegen.dtypes import Dtype
@@ -75,25 +76,21 @@ def data_for(
         if kept in _HIGH:
             high = torch.tensor([0] * len(_HIGH[kept]) + list(_HIGH[kept]))
             values = values + high[whole(0, len(high) - 1)]
-        least, largest = kept.range
-        table = torch.tensor([0, 1, least, least + 1, largest, largest - 1, *_BETWEEN.get(kept, ())])
     else:
         normal = torch.randn(shape, generator=generator, dtype=torch.float64 if kept is Dtype.f64 else torch.float32)
         # of 8 bits, on which torch has few functions, in f32 until all is there
         values = normal if kept.is_f8 else normal.to(dtype)
-        table = torch.tensor(_special(kept), dtype=torch.float64).to(values.dtype)
-        table[table.isnan()] = math.nan  # of which torch otherwise makes several NaNs, those of all ones among them
-        table = torch.cat([table, _nans(kept).to(values.dtype)])
     if kind == "magnitudes" and values.numel() and kept.is_float:
         values = _swept(values, kept, summed)
     if kind in ("special", "rows") and values.numel():
         if kind == "rows":
             values = _telling_rows(values, kept, summed, generator)
         elif not summed:
+            table = _table(kept)
             values = values if kept.is_integer else torch.where(whole(0, 1) == 0, _swept(values, kept, ()), values)
             values = torch.where(whole(0, 1) == 0, table[whole(0, len(table) - 1)], values)
         else:
-            values = _rows(values, kept, table, summed, generator)
+            values = _rows(values, kept, _table(kept), summed, generator)
     return _with_other_nans(values, dtype) if kept.is_f8 else values.to(dtype)
 
 
@@ -111,6 +108,20 @@ def _swept(values: torch.Tensor, kept: Dtype, summed: tuple[int, ...]) -> torch.
     powers = (low + place * (high - low) / (MAGNITUDES - 1)).round()
     swept = rows.to(torch.float64) * torch.exp2(powers.to(torch.float64))[:, None]
     return back(swept.clamp(-info.max, info.max).to(rows.dtype))
+
+
+@cache
+def _table(kept: Dtype) -> torch.Tensor:
+    """Numbers of a type that kernels treat apart, not to be changed: of floats of 8 bits in f32, of integers in i64."""
+    import torch
+
+    if kept.is_integer:
+        least, largest = kept.range
+        return torch.tensor([0, 1, least, least + 1, largest, largest - 1, *_BETWEEN.get(kept, ())])
+    dtype = torch.float32 if kept.is_f8 else getattr(torch, kept.torch)
+    table = torch.tensor(_special(kept), dtype=torch.float64).to(dtype)
+    table[table.isnan()] = math.nan  # of which torch otherwise makes several NaNs, those of all ones among them
+    return torch.cat([table, _nans(kept).to(dtype)])
 
 
 def _special(kept: Dtype) -> list[float]:

@@ -12,6 +12,7 @@ import hashlib
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from cutegen.dtypes import Dtype
@@ -273,17 +274,25 @@ def _pattern(count: int, dtype: Dtype, number: int, device: str) -> torch.Tensor
     """`count` bytes for the tensor of that number. Every float in it is a NaN, none of them the poison."""
     import torch
 
+    flat, made = _period(dtype, number).to(device), torch.empty(count, dtype=torch.uint8, device=device)
+    whole = count // len(flat) * len(flat)
+    made[:whole].view(-1, len(flat)).copy_(flat)
+    made[whole:].copy_(flat[: count - whole])
+    return made
+
+
+@lru_cache(maxsize=64)
+def _period(dtype: Dtype, number: int) -> torch.Tensor:
+    """The bytes that the pattern for the tensor of that number repeats, on the CPU, not to be changed."""
+    import torch
+
     low = (torch.arange(_PERIOD, dtype=torch.int64) * 37 + 29 * number) % _PERIOD + 0x81
     if dtype.is_f8:
         nans = torch.tensor(_F8_NANS[dtype])
         low = nans[low % len(nans)]
     block = torch.full((_PERIOD, dtype.bytes), 0xFF, dtype=torch.uint8)
     block[:, 0] = low.to(torch.uint8)  # little end first: the byte that holds no exponent, but for bf16's last bit
-    flat, made = block.flatten().to(device), torch.empty(count, dtype=torch.uint8, device=device)
-    whole = count // len(flat) * len(flat)
-    made[:whole].view(-1, len(flat)).copy_(flat)
-    made[whole:].copy_(flat[: count - whole])
-    return made
+    return block.flatten()
 
 
 def _extent(shape: tuple[int, ...], strides: tuple[int, ...]) -> int:
