@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -59,20 +59,28 @@ def _made_outputs(host: Host) -> Iterator[Check]:
 
 
 def _gradients(host: Host) -> Iterator[Check]:
-    """Tensors that autograd follows: a call would leave it without what it computes, unless it is told not to look."""
-    for tensor in (t for t in host.spec.tensors if t.dtype.is_float):
-        view = host.views[tensor.name].detach().requires_grad_()
-        yield host.refuses(tensor.argument, "wants a gradient", {tensor.name: view})
+    """Tensors that autograd follows: a call would leave it without what it computes, unless it is told not to look.
 
-        taken = host.takes(tensor.argument, "one that wants a gradient, under no_grad", {tensor.name: view})
-        yield replace(taken, run=partial(_without_gradients, taken.run))
+    Where it is, a call in which all of them are followed is made once: what takes that takes each of them. Each is
+    followed alone, so that it is named, where that call is wrong.
+    """
+    tensors = [t for t in host.spec.tensors if t.dtype.is_float]
+    followed = {t.name: host.views[t.name].detach().requires_grad_() for t in tensors}
+    together = cache(host.takes("", "", followed).run)
+    for tensor in tensors:
+        one = {tensor.name: followed[tensor.name]}
+        yield host.refuses(tensor.argument, "wants a gradient", one)
+
+        taken = host.takes(tensor.argument, "one that wants a gradient, under no_grad", one)
+        yield replace(taken, run=partial(_without_gradients, together, taken.run))
 
 
-def _without_gradients(run: Callable[[], str]) -> str:
+def _without_gradients(together: Callable[[], str], alone: Callable[[], str]) -> str:
+    """What is wrong with a call that autograd does not look at, if anything is with the one of all tensors."""
     import torch
 
     with torch.no_grad():
-        return run()
+        return together() and alone()
 
 
 def _targets(host: Host) -> str:

@@ -182,6 +182,20 @@ def test_a_broken_promise_is_seen(kernel: str, broken: str, pattern: str, text: 
     assert any(re.search(says, what) for what in failed), f"{broken}: {failed}"
 
 
+def test_the_tensor_whose_gradient_is_always_refused_is_named(tmp_path: Path) -> None:
+    """All are followed in one call first, and each alone where that is refused."""
+    module, path = modules()["product"], tmp_path / "product.py"
+    changed = module.text.replace("if wants_gradient and torch", "if b.requires_grad or wants_gradient and torch", 1)
+    changed = changed.replace("free = not (x.requires_grad and", 'free = not (x.requires_grad and name == "b" or', 1)
+    assert changed != module.text
+    path.write_text(changed, encoding="utf-8")
+    checks = [
+        c for c in host_checks(module.plan, load_module(path), EmulatorExecutor(lines=False)) if "no_grad" in c.what
+    ]
+    failed = {check.argument: check.message for check in checks if check.status == "failed"}
+    assert set(failed) == {"b"} and "was refused: ValueError: b: " in failed["b"] and len(checks) > 1
+
+
 def test_what_is_promised_is_kept(tmp_path: Path) -> None:
     assert {name: failing(module, module.text, tmp_path) for name, module in modules().items()} == {
         "product": [],
