@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 
 import pytest
+from sweep_kit import sampled
 
 from cutegen.cases.forms import forms_of
 from cutegen.codegen import Module, generate
 from cutegen.codegen.variables import Variables
 from cutegen.planning.plan import Plan
 from cutegen.verification.cases import Case, derive_cases
+from cutegen.verification.executor import EmulatorExecutor, load_module
 from cutegen.verification.forms import firsts_of_form
 from cutegen.verification.orders import cases_for_orders
+from cutegen.verification.runner import verify_case
 
 ROWS = """\
 cutegen: 1
@@ -102,21 +106,67 @@ def test_kernels_of_other_statements_are_of_other_forms() -> None:
     assert firsts_of_form([few, warps[0]]) == {0, 1}
 
 
-OF_GEMMS = {"tile integers", "all one less", "all 1", "primes", "special values", "K 1 tiles", "offset primes"}
+OF_GEMMS = {"primes", "M = 0", "N = 0"}
+OF_FIRST_GEMMS = {"tile integers", "all one less", "all 1", "special values", "K 1 tiles", "offset primes"}
+
+
+@lru_cache(maxsize=1)
+def gemms() -> Module:
+    path = Path(__file__).parents[2] / "specs" / "gemm_bf16_cases.yaml"
+    (module,) = generate(path.read_text(encoding="utf-8"), str(path)).modules
+    return module
 
 
 def test_gemms_of_a_form_share_functions_and_each_has_its_own_tiles_in_turn() -> None:
-    path = Path(__file__).parents[2] / "specs" / "gemm_bf16_cases.yaml"
-    (module,) = generate(path.read_text(encoding="utf-8"), str(path)).modules
+    module = gemms()
     kernels, cases = module.plan.kernels, list(derive_cases(module.plan))
     firsts, shared = firsts_of_form(kernels), forms_of(module.plan, Variables(module.plan.spec))  # type: ignore[arg-type]
     counts: set[tuple[str, bool]] = set()
     for place, kernel in enumerate(kernels):
         own = names(cases, kernel.case)
         assert own >= OF_GEMMS and own & {"tiles in turn", "stages of parts"}, kernel.case
-        assert ("all one more" in own) == (place in firsts), kernel.case
+        assert any(re.fullmatch(r"K \d\d tiles and 1", name) for name in own) == (place in firsts), kernel.case
+        assert own >= OF_FIRST_GEMMS | {"all one more"} if place in firsts else not own & OF_FIRST_GEMMS, kernel.case
         of_form = shared[place].type if place in shared else kernel.case, kernel.consumers > 1  # type: ignore[attr-defined]
         assert (of_form in counts) == (place not in firsts), kernel.case
         counts.add(of_form)
     assert 1 < len(firsts) < len(kernels)
     assert [case.of[0] for case in cases_for_orders(module.plan, cases)] == [kernels[i].case for i in sorted(firsts)]
+
+
+WRONG = [
+    # number of a case that is not the first of its form, constant, text, the cases that show it
+    (5, "BUFFERS", "2", {"tiles in turn"}),
+    (5, "PIECES", "4", {"primes", "tiles in turn"}),
+    (3, "PIECES", "2", {"primes"}),
+    (3, "STAGE_BYTES", "20480", {"primes", "tiles in turn"}),
+    (11, "CONSUMERS", "2", {"stages of parts"}),
+    (11, "BOX_BYTES_A", "2048", {"primes"}),
+    (11, "OWN_M", "32", {"primes", "stages of parts"}),
+    (19, "ROTATES", "False", {"tiles in turn"}),
+]
+
+
+@pytest.mark.parametrize(
+    ("number", "constant", "text", "shown"), sampled(WRONG), ids=[f"{n} {c}" for n, c, *_ in WRONG]
+)
+def test_a_constant_of_one_kernel_that_is_wrong_shows(
+    number: int, constant: str, text: str, shown: set[str], tmp_path: Path
+) -> None:
+    pytest.importorskip("cutlass")
+    module = gemms()
+    made = re.search(rf"CASE_{number} = (\w+)\((.*)\)", module.text)
+    assert made
+    fields = re.findall(
+        r"^    (\w+): \w+\b", module.text.split(f"class {made[1]}:")[1].split("\n\n\n")[0], re.MULTILINE
+    )
+    values = made[2].split(", ")
+    values[fields.index(constant)] = text
+    changed = module.text.replace(made[0], f"CASE_{number} = {made[1]}({', '.join(values)})")
+    changed = changed.replace("kernels: tuple = ALL", f"kernels: tuple = ({number - 1},)")  # which takes less time
+    path = tmp_path / "gemm_bf16_cases.py"
+    path.write_text(changed, encoding="utf-8")
+    loaded, executor, kernel = load_module(path), EmulatorExecutor(lines=False), module.plan.kernels[number - 1]
+    own = [case for case in derive_cases(module.plan) if case.of == (kernel.case, 0) and not case.empty]
+    failed = {case.name for case in own if verify_case(module.plan, case, loaded, executor).status == "failed"}
+    assert {name.removesuffix(f", {kernel.case}") for name in failed} == shown

@@ -20,6 +20,10 @@ REPEATED = (
 )
 """Cases that others tell as well: of more tiles, of the same sizes with other data or other strides."""
 
+OF_FORM = ("tile integers", "all one less", "all 1", "offset primes", "special values")
+"""Cases that tell of what the functions of a form do, and no more of their constants than those of tiles in turn and of
+sizes that nothing divides: of other data and strides, and of less than a tile."""
+
 _VALUE = 1.2e-6  # seconds of the emulator for an element of a tile on its way from accumulators to memory
 
 
@@ -37,11 +41,15 @@ def requests(plan: WarpspecializedPlan, tiles: Mapping[str, int]) -> Iterator[Ca
         left_out.add("offset residue")
     if plan.persistent:  # tiles in turn use every stage again
         left_out.add("blocks and stages")
-    told = {f"{plan.k} 1 tiles", f"{plan.k} {longest(plan)} tiles and 1"}
+    long = f"{plan.k} {longest(plan)} tiles and 1"
+    told = {f"{plan.k} 1 tiles", long}
+    of_form = {*OF_FORM, *(f"{plan.k} {what}" for what in ("= 0", "below a tile", "1 tiles"))}
+    if plan.persistent or plan.split > 1:  # whose stages are used again by tiles in turn, or by parts of sums
+        of_form |= {long, "blocks and stages"}
     for request in derived(plan, tiles):
         counts_tiles = request.name.startswith(f"{plan.k} ") and " tiles" in request.name
         if request.name not in left_out and (request.name in told or not counts_tiles):
-            yield request
+            yield replace(request, form=request.form or request.name in of_form)
 
 
 def more_requests(plan: WarpspecializedPlan, tiles: Mapping[str, int]) -> Iterator[CaseRequest]:
@@ -96,7 +104,7 @@ def _in_turn(plan: WarpspecializedPlan, extent: Mapping[str, int]) -> Iterator[C
     why = "one cluster walks all tiles, each of which uses every stage again"
     # A warpgroup that skips a tile goes round the stages twice at once: the phase is another one than after one round
     steps = 2 * stages if plan.pingpong else max(stages + 1, 2 * stages - 1)
-    yield walked("long tiles in turn", why, several, max(steps, -(-least // several)))
+    yield replace(walked("long tiles in turn", why, several, max(steps, -(-least // several))), form=True)
 
 
 def verified_form(plan: WarpspecializedPlan) -> object:
