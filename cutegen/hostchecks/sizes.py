@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cache, partial
 from math import lcm, prod
 from typing import TYPE_CHECKING
 
@@ -250,8 +251,12 @@ def _far_apart(host: Host) -> Iterator[Check]:
 
 
 def _each_far_apart(host: Host, tensors: Sequence[Guarded], unit: int, how: str) -> Iterator[Check]:
-    """Those checks for each of the tensors, beside all others, with steps that are a multiple of `unit` elements."""
-    others = {item.tensor.name: item.view for item in tensors}
+    """Those checks for each of the tensors, beside all others, with steps that are a multiple of `unit` elements.
+
+    Where such steps keep no tensor as it is aligned, a call in which all tensors have them is made once: what takes
+    that takes each of them. Each has them alone, so that it is named, where that call is wrong.
+    """
+    others, far, modes = {item.tensor.name: item.view for item in tensors}, {}, {}
     for item in tensors:
         tensor, view = item.tensor, item.view
         outermost = max(range(view.dim()), key=view.stride, default=0)
@@ -260,11 +265,19 @@ def _each_far_apart(host: Host, tensors: Sequence[Guarded], unit: int, how: str)
             # not those of neighbouring rows in the lower 32 bits either
             step = (1 << 32) + -(-3 * view.stride(outermost) // unit) * unit
             addressed = view.shape[outermost] * step * view.itemsize < _ADDRESSES
-            far = host.executor.far_apart(view, outermost, step) if addressed else None
-            if far is not None:
-                mode = tensor.shape[outermost]
-                what = f"steps of more than 2^32 elements along {mode}{how}"
-                yield host.takes(tensor.argument, what, {**others, tensor.name: far})
+            made = host.executor.far_apart(view, outermost, step) if addressed else None
+            if made is not None:
+                far[tensor.name], modes[tensor.name] = made, tensor.shape[outermost]
+    together = cache(host.takes("", "", {**others, **far}).run)
+    for name, made in far.items():
+        what = f"steps of more than 2^32 elements along {modes[name]}{how}"
+        alone = host.takes(host.spec.tensor(name).argument, what, {**others, name: made})
+        yield replace(alone, run=partial(_where_wrong, together, alone.run)) if unit == 1 else alone
+
+
+def _where_wrong(together: Callable[[], str], alone: Callable[[], str]) -> str:
+    """What is wrong with a call, if anything is with the one that has what it has, and more of its kind."""
+    return together() and alone()
 
 
 def _far(host: Host, sizes: Mapping[str, int], what: str, taken: bool | None = None) -> Iterator[Check]:

@@ -196,6 +196,19 @@ def test_the_tensor_whose_gradient_is_always_refused_is_named(tmp_path: Path) ->
     assert set(failed) == {"b"} and "was refused: ValueError: b: " in failed["b"] and len(checks) > 1
 
 
+def test_the_tensor_whose_steps_are_cut_to_32_bits_is_named(tmp_path: Path) -> None:
+    """All have such steps in one call first, and each alone where that is wrong."""
+    module, path = modules()["bytes"], tmp_path / "bytes.py"
+    changed, count = re.subn(r"(    tidx, _, _ = cute.arch.thread_idx\(\)\n)", NARROW, module.text, count=1)
+    assert count
+    path.write_text(changed, encoding="utf-8")
+    checks = [
+        c for c in host_checks(module.plan, load_module(path), EmulatorExecutor(lines=False)) if "2^32 e" in c.what
+    ]
+    assert {check.argument for check in checks if check.status == "failed"} == {"z"}
+    assert len({check.argument for check in checks}) > 1
+
+
 def test_what_is_promised_is_kept(tmp_path: Path) -> None:
     assert {name: failing(module, module.text, tmp_path) for name, module in modules().items()} == {
         "product": [],
