@@ -69,8 +69,11 @@ def _operand(plan: RowwisePlan, o: Operand, converted: Dtype | None) -> OperandT
 
 
 def _is_plain(plan: RowwisePlan, o: Operand) -> bool:
-    """Whether it is loaded and stored as most are: through all caches, and cleared where predicates mask it off."""
-    odd = o.tensor.dtype is Dtype.bool or o.evict_priority != "evict_normal" or loads_each(plan, o)
+    """Whether it is loaded and stored as most are: as the type that it has in memory, through all caches, and cleared
+    where predicates mask it off.
+    """
+    other = o.tensor.dtype is Dtype.bool or unsigned_element(o.tensor.dtype) != ""
+    odd = other or o.evict_priority != "evict_normal" or loads_each(plan, o)
     return not odd and (bool(plan.masked) or not _clear(plan, o)) and not splits(plan, o)
 
 

@@ -45,3 +45,14 @@ def test_a_row_is_filled_with_its_value(dtype: str, value: str, more: str, tmp_p
         text = text.replace("compute: Y = 7", "compute:\n  - S = sum(X, N)\n  - Y = 7")
     cases = {case.of[0]: case for case in derive_cases(plan_of(text)) if case.name.split(", ")[0] in ("tile", "primes")}
     assert cases and not list(problems_in(text, list(cases.values()), tmp_path))
+
+
+@pytest.mark.parametrize("dtype", ["u8", "u32"])
+@pytest.mark.parametrize("more", [FIXED, f"{SHORT}\ntargets:"], ids=["fixed", "fewer threads"])
+def test_integers_without_a_sign_are_loaded_and_stored_as_such(dtype: str, more: str, tmp_path: Path) -> None:
+    """In memory a kernel takes them for signed ones, so that registers must be told what they hold."""
+    text = SPREAD.replace("dtype: bf16", f"dtype: {dtype}").replace("targets:", more)
+    text = text.replace("  Y:", "  Z: {shape: [M, N], dtype: f32, role: out}\n  Y:")
+    text = text.replace("compute: Y = mean(X, N)", "compute:\n  - Z = X - max(X, N)\n  - Y = X")
+    cases = [case for case in derive_cases(plan_of(text)) if case.name.split(", ")[0] in ("tile", "primes")]
+    assert cases and not list(problems_in(text, cases[:4], tmp_path))
