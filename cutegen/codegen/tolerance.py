@@ -98,7 +98,8 @@ def _of(spec: KernelSpec, node: Expr, last: bool) -> int:
         return least
     fused = [1 - order.fused.bits + _FUSED_SUMS for order in family_of(spec).sum_orders(spec)]
     bits = family_of(spec).factor_bits(spec)
-    return max([least, *fused, *([] if bits is None else [4 - bits])])
+    more = 4 if last else 6  # what follows may multiply it by numbers of some size, where the product is small
+    return max([least, *fused, *([] if bits is None else [more - bits])])
 
 
 def tolerance_context(plan: Plan) -> dict[str, object]:

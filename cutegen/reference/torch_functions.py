@@ -21,7 +21,7 @@ def _torch(name: str) -> Callable[..., torch.Tensor]:
     own: dict[str, Callable[..., torch.Tensor]] = {
         # torch takes these parameters as numbers only
         "leaky_relu": lambda x, slope: torch.where(x > 0, x, x * slope),
-        "hardswish": lambda x: x * torch.nn.functional.hardsigmoid(x),  # exact beyond 3
+        "hardswish": lambda x: x * _hardsigmoid(x),  # exact beyond 3
         "remainder": _remainder,
         "floor_divide": _floor_divide,
         "elu": lambda x, alpha: torch.where(x > 0, x, torch.expm1(x) * alpha),
@@ -29,6 +29,13 @@ def _torch(name: str) -> Callable[..., torch.Tensor]:
     found: Callable[..., torch.Tensor] | None = own.get(name)
     found = found or getattr(torch.nn.functional, name, None) or getattr(torch, name)
     return found
+
+
+def _hardsigmoid(x: torch.Tensor) -> torch.Tensor:
+    """A line from 0 at -3 to 1 at 3, and level beyond: torch's own of float64 takes a sixth that is rounded to f32 on a
+    GPU.
+    """
+    return (x + 3).clamp(0, 6) / 6
 
 
 def _below(r: torch.Tensor, y: torch.Tensor) -> torch.Tensor:

@@ -628,3 +628,15 @@ def test_a_mean_by_torch_on_a_gpu_is_a_sum_times_a_reciprocal() -> None:
     assert compare(sums / 3, *exact).ok and not compare(multiplied, *exact).ok
     assert compare(multiplied, *by_torch).ok and compare(sums / 3, *by_torch).ok
     assert (by_torch.bound <= 2**-23 * by_torch.value).all()  # an ulp and a half
+
+
+def test_hardswish_is_exact_beyond_3_whatever_torch_takes_for_a_sixth(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a GPU torch's hardsigmoid of float64 has a sixth that is rounded to f32: 4 became 4.00000012 there."""
+    of_torch, sixth = torch.nn.functional.hardsigmoid, float(torch.tensor(1.0) / 6)
+    x = torch.linspace(-5, 5, 4001)
+    spec = pointwise("D = hardswish(X)", Dtype.f32, X=Dtype.f32)
+    wanted = x.double() * of_torch(x.double())
+    monkeypatch.setattr(torch.nn.functional, "hardsigmoid", lambda x: (x + 3).clamp(0, 6) * sixth)
+    value, bound = evaluate(spec, {"X": x}, {})
+    assert (value - wanted).abs().max() < 1e-15
+    assert torch.equal(value[x >= 3], x[x >= 3].double()) and (bound[x >= 3] == 0).all()
