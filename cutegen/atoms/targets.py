@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 OLDEST = 80  # the first to have every copy and mma that a schedule can name: cp.async came with it
@@ -55,3 +56,18 @@ WARP = 32
 SECTOR = 32  # bytes of global memory that move together
 CACHE_LINE = 128  # bytes of it that a warp asks for at once
 BANKS, BANK_BYTES = 32, 4  # of shared memory
+
+
+def fitting(own: int, targets: Iterable[str]) -> str | None:
+    """The one of the targets whose code a generated module runs on a device, `own` being ten times its compute
+    capability; None if there is none.
+
+    That is the target of the device's own architecture, or of an earlier one of the same generation.
+    """
+
+    def fits(target: Target) -> bool:
+        earlier = not target.name.endswith("a") and target.number // 10 == own // 10
+        return target.number == own or (earlier and target.number < own)
+
+    found = [target for name in targets if fits(target := TARGETS[name])]
+    return max(found, key=lambda target: target.number).name if found else None

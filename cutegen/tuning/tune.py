@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from cutegen.atoms.targets import TARGETS
+from cutegen.atoms.targets import fitting
 from cutegen.compiling import Cache, Compiled, Job, compile_until
 from cutegen.console import Progress
 from cutegen.language.model import KernelSpec
@@ -323,19 +323,10 @@ class Tuning:
 def target_of(capability: str, targets: Sequence[str]) -> str:
     """The one of the targets whose code a generated module runs on a device of this compute capability.
 
-    That is the target of the device's own architecture, or of an earlier one of the same generation. It is the first
-    target where none fits; then nothing will run.
+    It is the first target where none fits; then nothing will run.
     """
-
-    def number(target: str) -> int:
-        return TARGETS[target].number
-
     major, minor = map(int, capability.split("."))
-    own = 10 * major + minor
-    fitting = [
-        t for t in targets if number(t) == own or (not t.endswith("a") and number(t) // 10 == major and number(t) < own)
-    ]
-    return max(fitting, key=number, default=targets[0])
+    return fitting(10 * major + minor, targets) or targets[0]
 
 
 def _specs(candidate: Candidate) -> tuple[KernelSpec, ...]:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from cutegen.atoms.targets import fitting
 from cutegen.contract import as_called, compiled_by, make_known
 from cutegen.language.model import KernelSpec, Tensor
 from cutegen.verification.blocks import with_blocks
@@ -62,6 +63,7 @@ class GpuExecutor:
 
         if blocks is not None:
             raise CannotRun("a GPU runs all blocks of a launch")
+        self._check_targets(spec)
         module = module if grid is None else with_blocks(module, grid)
         # Whole storages, as bytes: arguments may overlap, and copying a bool normalises it
         storages = {
@@ -83,6 +85,14 @@ class GpuExecutor:
                 torch.cuda.synchronize()
         judge("")
         return Ran(1, outputs)
+
+    def _check_targets(self, spec: KernelSpec) -> None:
+        """Raises CannotRun where no code of the kernel is for this GPU, which its module would refuse."""
+        import torch
+
+        major, minor = torch.cuda.get_device_capability(0)
+        if fitting(10 * major + minor, spec.targets) is None:
+            raise CannotRun(f"no code for {', '.join(spec.targets)} runs on sm_{major}{minor}")
 
     @contextmanager
     def known(self, module: ModuleType, spec: KernelSpec) -> Iterator[None]:
