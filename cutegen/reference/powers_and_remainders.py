@@ -44,7 +44,7 @@ def general_power(x: Bounded, y: Bounded, dtype: Dtype) -> Bounded:
 
 def remainder_of_division(x: Bounded, y: Bounded, dtype: Dtype) -> Bounded:
     """C's fmod, which is exact: x - y trunc(x / y). Where errors may give another quotient, it lies between -|y| and
-    |y|.
+    |y|; nothing is known of one of which x may be infinite, which is NaN.
     """
     import torch
 
@@ -55,7 +55,8 @@ def remainder_of_division(x: Bounded, y: Bounded, dtype: Dtype) -> Bounded:
     least, most = (size - x.error) / (by + y.error), (size + x.error) / (by - y.error)
     sure = (by > y.error) & (least.trunc() == quotient) & (most.trunc() == quotient) & (size >= x.error)
     error = torch.where(sure, x.error + quotient * y.error, by + y.error + value.abs())
-    error = torch.where((by <= y.error) | error.isnan() | value.isnan(), torch.inf, error)
+    unknown = (by <= y.error) | x.error.isinf() | error.isnan() | value.isnan()
+    error = torch.where(unknown, torch.inf, error)
     return Bounded(value, torch.where(known, 0.0, error * (1 + 2.0**-30)), dtype)
 
 
