@@ -12,6 +12,7 @@ from cutegen.hostchecks.asked import family_of
 from cutegen.hostchecks.judging import Host
 from cutegen.reference.bounds import Expected, evaluate
 from cutegen.verification import costs
+from cutegen.verification.case_request import Layout
 from cutegen.verification.case_requests import between
 from cutegen.verification.cases import strides_for
 from cutegen.verification.compare import compare
@@ -88,7 +89,7 @@ def largest(host: Host, mode: str, sizes: Mapping[str, int]) -> int:
     most = min(COORDINATES, most, host.spec.sizes_of(mode)[1])
     for number, tensor in enumerate(host.spec.tensors):
         if mode in tensor.shape:
-            strides = strides_for(tensor, sizes, "padded", number)
+            strides = strides_for(tensor, sizes, _layout(host), number)
             step, others = strides[tensor.shape.index(mode)], prod(sizes[m] for m in tensor.shape if m != mode)
             most = min(most, _BYTES // (tensor.dtype.bytes * max(step, others)))
     step = max(1, host.spec.divisible.get(mode, 1))
@@ -112,25 +113,35 @@ def launches(host: Host, call: Parts) -> Sequence[Sequence[Launch]]:
         return ()
 
 
+def _layout(host: Host) -> Layout:
+    """How the tensors of a call stand: where another kernel of the module is for tensors that are better aligned than
+    any that this kernel tells apart, as the kernel's own need be and no better, so that the other one is not taken.
+    """
+    others = host.whole.kernels if host.whole is not None else ()
+    own = {t.name: max(way.spec.tensor(t.name).align or 1 for way in host.plan.ways) for t in host.spec.tensors}
+    better = any((t.align or 1) > own[t.name] for other in others for t in other.spec.tensors)
+    return "offset" if better else "padded"
+
+
 def _made(host: Host, call: Parts) -> tuple[list[object], tuple[Guarded, ...]]:
     """The arguments of a call, and what is there of each tensor.
 
     Raises MemoryError where there are not so many addresses left, and CannotRun where the executor has none.
     """
     spec, mode, near = host.spec, call.mode, call.near
-    views, parts = {}, []
+    views, parts, layout = {}, [], _layout(host)
     for number, tensor in enumerate(spec.tensors):
-        shape, strides = tuple(near[m] for m in tensor.shape), strides_for(tensor, near, "padded", number)
+        shape, strides = tuple(near[m] for m in tensor.shape), strides_for(tensor, near, layout, number)
         data = data_for(tensor, shape, "random", 7 + number) if tensor.reads else None
         if data is not None and call.elsewhere is not None and mode in tensor.shape:
             zeros = [i for i, c in enumerate(call.coordinates) if c in call.elsewhere]
             data.narrow(tensor.shape.index(mode), zeros[0], len(zeros)).zero_()
-        part = guarded(tensor, shape, strides, host.executor.device, data=data, number=number)
+        part = guarded(tensor, shape, strides, host.executor.device, data=data, layout=layout, number=number)
         parts.append(part)
         views[tensor.name] = part.view
         if mode in tensor.shape and near != call.sizes:
             shape = tuple(call.sizes[m] for m in tensor.shape)
-            strides = strides_for(tensor, call.sizes, "padded", number)
+            strides = strides_for(tensor, call.sizes, layout, number)
             far = Far(tensor, shape, strides, tensor.shape.index(mode), call.coordinates, call.elsewhere)
             view = host.executor.part_of(far, part.view)
             if view is None:

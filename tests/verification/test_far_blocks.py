@@ -12,7 +12,7 @@ import pytest
 
 from cutegen.cases import FAMILY
 from cutegen.codegen import Module, generate
-from cutegen.hostchecks import far_blocks, walked_tiles
+from cutegen.hostchecks import far_blocks, host_checks, walked_tiles
 from cutegen.hostchecks.judging import Host
 from cutegen.hostchecks.parts import allowed
 from cutegen.hostchecks.sizes import small
@@ -80,6 +80,23 @@ static: {N: 300}
 targets: [sm_90a]
 """
 BIDX, COORD = r"bidx, _, _ = cute\.arch\.block_idx\(\)", r"coord = \(bidx, bidy, None\)"
+BEHIND = """\
+cutegen: 1
+kernel: behind
+op: elementwise
+tensors:
+  Y: {shape: [T, H], dtype: i8, align: 16, role: out}
+  U: {shape: [T, H], dtype: f64, major: T}
+  Z: {shape: [T, H], dtype: f16, role: out}
+scalars: {eps: f32}
+compute:
+  - Y = cast(where(U + eps > coord(T), clamp_max(0.5, eps), U - eps), i8)
+  - Z = where(floor(Y) != U, U, eps)
+schedule:
+  - {for: {align: 16}}
+  - {thread_layout: "((4,8),1):((1,4),32)", value_layout: "(8,1):(1,1)", scheduler: {raster: H}}
+targets: [sm_80]
+"""
 BLOCK = "cute.arch.block_idx()[0]"
 WRONG = [
     ("tiles", "16 bits", BIDX, f"bidx = {BLOCK} % 65536"),
@@ -186,6 +203,16 @@ def test_sizes_of_a_case_are_those_that_the_module_takes_of_all_calls() -> None:
     sizes = allowed(host, {"M": 257, "N": 9})
     assert sizes["M"] >= 257 and FAMILY.refused(plan.spec, sizes) is None
     assert FAMILY.refused(plan.spec, allowed(replace(host, whole=None), {"M": 257, "N": 9}))
+
+
+def test_calls_for_a_kernel_behind_one_for_aligned_tensors_are_its_own(tmp_path: Path) -> None:
+    """As many tiles of H would have the first kernel, which has larger ones, if their tensors were aligned to 16."""
+    module = generate(BEHIND, "specs/x.yaml").modules[0]
+    path = tmp_path / "behind.py"
+    path.write_text(module.text, encoding="utf-8")
+    checks = host_checks(module.plan, load_module(path), EmulatorExecutor(lines=False))
+    said = [check for check in checks if "as many tiles" in check.what]
+    assert len(said) == 4 and all(check.status == "passed" for check in said)
 
 
 def test_where_a_few_blocks_take_too_long_fewer_tiles_run(
