@@ -1,9 +1,9 @@
 """Runs the lanes of a batch to their end: which of them are at which basic block, barriers, exits, and limits.
 
-Lanes wait at basic blocks. Those at the earliest block go first, so that threads that parted come together again where
-their ways meet. A barrier holds the threads of a block until all of them are there that have not exited (PTX ISA 9.1,
-sections of barrier and exit: it waits for non-exited threads, and what only exited ones hold up is released). What a
-thread did that exited since the barrier before, no barrier orders.
+Lanes wait at basic blocks. Those at the earliest block go first (`block_turns`), so that threads that parted come
+together again where their ways meet. A barrier holds the threads of a block until all of them are there that have not
+exited (PTX ISA 9.1, sections of barrier and exit: it waits for non-exited threads, and what only exited ones hold up is
+released). What a thread did that exited since the barrier before, no barrier orders.
 """
 
 from __future__ import annotations
@@ -60,6 +60,7 @@ class Schedule:
         self.instructions = 0
         self._waiting: list[_Waiting] = []
         self._ready: dict[int, Mask] = {}  # basic block -> the lanes that wait there
+        self._turn = None if program.turns is None else program.turns.__getitem__
         self._later: list[dict[int, Mask]] = []  # parts that have not started, the next one last
         self._steps, self._all_lanes = Steps(lanes.shape), prod(lanes.shape)
         self._shares: dict[int, tuple[Array, float]] = {}
@@ -80,7 +81,7 @@ class Schedule:
         self._start({0: None})
         while True:
             while self._ready:
-                number = min(self._ready)
+                number = min(self._ready, key=self._turn)
                 self._execute(number, self._ready.pop(number))
             if self._later:
                 self._ready = self._later.pop()
