@@ -61,7 +61,7 @@ def rule_for(instruction: Instruction, op: PureOp) -> Rule:
     if opcode in ("and", "or") and plain:
         return _without_empty(_masked(opcode == "and"))
     if (opcode in ("add", "sub") or opcode in ("mul", "mad") and "lo" in modifiers) and modifiers[-1] in _INTEGERS:
-        return _without_empty(_any_bit(widths) if "sat" in modifiers else _carried)
+        return _without_empty(_any_bit(widths) if "sat" in modifiers else _with_carry(widths[1:]))
     if opcode in ("xor", "not") and plain:
         return _without_empty(_either)
     if opcode == "lop3":
@@ -208,6 +208,14 @@ def _carried(poison: Sequence[Poison], values: Sequence[Array]) -> list[Poison]:
     """The rule of sums and lower halves of products: carries go up, so what lies below all poison of them is known."""
     (lost,) = _either(poison, values)
     return [None if lost is None else lost | (~lost + lost.dtype.type(1))]
+
+
+def _with_carry(widths: Sequence[int]) -> Rule:
+    """The rule of such sums and products with a carry, of that width, if `widths` has one: any poisoned bit of a source
+    may decide it.
+    """
+    carry = _any_bit(widths)
+    return lambda poison, values: [*_carried(poison, values), *carry(poison, values)]
 
 
 def _moved(op: PureOp, data: Sequence[int]) -> Rule:

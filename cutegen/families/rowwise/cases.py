@@ -80,7 +80,7 @@ def _requests(plan: RowwisePlan, tiles: Mapping[str, int]) -> Iterator[CaseReque
     several = plan.walked and many(held + part)[row] > held * plan.cluster  # pieces, of which a row has more than one
     if not plan.walked or many(part)[row] <= held * plan.cluster:
         yield CaseRequest("rows", why, many(part), data="rows", every_way=True)
-    if row in plan.masked and not plan.walked:
+    if row in plan.masked and not plan.walked and part > 1:
         how = "rows that end within what threads hold"
         yield CaseRequest("rows, one less", how, many(part - 1), data="rows", every_way=True, form=plan.fewer_threads)
     if plan.fewer_threads and not plan.walked and not plan.way:

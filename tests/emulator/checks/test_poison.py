@@ -80,6 +80,16 @@ def test_sums_and_products_carry_poison_upwards_only(sum_: str) -> None:
     assert fault(of(above), out(), block=8).kind == "never-written"
 
 
+@pytest.mark.parametrize(
+    "sum_", ["add.cc.u32 %r7, %r6, %r5", "sub.cc.u32 %r7, %r6, %r5", "mad.lo.cc.u32 %r7, %r6, 5, %r5"]
+)
+def test_a_carry_is_poison_where_any_bit_of_a_term_is(sum_: str) -> None:
+    body = f"mov.b32 %r6, {{%rs1, %never16}};\n{sum_};\naddc.u32 %r8, %r5, 0;\n"
+    assert go(of(body + "st.global.u16 [%rd5], %r7;"), out(), block=8).ok
+    assert fault(of(body + "st.global.b32 [%rd5], %r7;"), out(), block=8).kind == "never-written"
+    assert fault(of(body + "st.global.u8 [%rd5], %r8;"), out(), block=8).kind == "never-written"
+
+
 @pytest.mark.parametrize("other", SPREAD)
 def test_what_is_no_sum_of_lower_bits_is_poison_as_a_whole(other: str) -> None:
     body = f"mov.b32 %r6, {{%rs1, %never16}};\n{other}\nst.global.u8 [%rd5], %r7;"
