@@ -41,35 +41,27 @@ class ProductReadings:
         """
         if self._core is None or not len(reads.cells):
             return None
-        clocks, pending = self.clocks, self._pending()
-        held, known = clocks.held_rows()
+        clocks = self.clocks
         found = np.empty(len(reads.cells), data.dtype)
+        numbers = len(reads.cells), len(reads.first), 0, clocks.warps, clocks.members, data.itemsize, instruction.line
+        given = np.array(numbers, np.int64)
         places = reads.clusters * clocks.members + reads.first
-        arrays: tuple[Array, ...] = (
-            reads.cells,
-            reads.starts,
-            reads.matrices,
-            places,
-            reads.times,
-            held,
-            known,
-            self._writers,
-        )
-        arrays += (self._written, flags, data, found, pending.count, pending.lines)
-        given = np.array(
-            (
-                len(reads.cells),
-                len(reads.first),
-                known.shape[1],
-                clocks.warps,
-                clocks.members,
-                data.itemsize,
-                instruction.line,
-            ),
-            np.int64,
-        )
+        arrays = self.arrays(reads, places, given, flags, data, found, flags)
         fine = self._core.accesses["begin_product"](arrays, given.ctypes.data) == AccessResult.FINE
         return found if fine else None
+
+    def arrays(
+        self, reads: GatheredReads, places: Array, given: Array, flags: Array, data: Array, found: Array, lost: Array
+    ) -> tuple[Array, ...]:
+        """What the core needs to begin reads. `places` are those of the warps' first members in the holders of rows,
+        and `given` the numbers, which are brought up to date; units come to `found`, and some are `lost`.
+        """
+        pending = self._pending()
+        held, known = self.clocks.held_rows()
+        given[2] = known.shape[1]
+        arrays: tuple[Array, ...] = (reads.cells, reads.starts, reads.matrices, places, reads.times, held, known)
+        arrays += (self._writers, self._written, flags, data, found, pending.count, pending.lines, lost)
+        return arrays
 
     def surely_ordered(self, reads: GatheredReads) -> bool:
         """Whether all threads of warps know of all writes of what these gather, and of fences after those by threads.
@@ -102,18 +94,26 @@ class ProductReadings:
         self._pending().begin_several(reads.cells, instruction.line, reads.times)
 
     def end(
-        self, instruction: Instruction, reads: GatheredReads, agents: Sequence[int], numbers: Sequence[int]
+        self,
+        instruction: Instruction,
+        reads: GatheredReads,
+        agents: Sequence[int],
+        lost: Array | None,
+        numbers: Sequence[int],
     ) -> None:
         """Notes that the warps with some numbers among those that gather have read their units until now.
 
-        `agents` has the agent by which each of those that gather does it.
+        `agents` has the agent by which each of those that gather does it. Of units that are `lost` nothing was noted;
+        only where the core has begun the reads, some may be.
         """
         pending, times, now = self._pending(), self._gathered, self.clocks.now
         rows = np.array([times.row(agents[number]) for number in numbers])
         if self._core is not None:
             which = np.array(numbers)
-            arrays = (reads.cells, reads.starts, reads.matrices, which, rows, pending.count, times.times, self._lines)
-            given = np.array((len(numbers), len(self._lines), now, instruction.line), np.int64)
+            arrays: tuple[Array, ...] = (reads.cells, reads.starts, reads.matrices, which, rows, pending.count)
+            arrays += (times.times, self._lines)
+            arrays += (rows if lost is None else lost,)
+            given = np.array((len(numbers), len(self._lines), now, instruction.line, lost is not None), np.int64)
             self._core.accesses["end_product"](arrays, given.ctypes.data)
             return
         for number, row in zip(numbers, rows.tolist(), strict=True):

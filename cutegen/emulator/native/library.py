@@ -72,6 +72,8 @@ Noted = Literal[
     "begin_product",
     "end_product",
     "multiply_warpgroups",
+    "find_operands",
+    "gather_registers",
     "shuffle",
     "multiply_warps",
     "spread_matrices",
@@ -92,7 +94,8 @@ class Core:
 
     `accesses` make or note accesses to memory, from a tuple of arrays and the address of an array of numbers.
     `load_shared` loads from shared memory, from the same, and notes the reads, from another tuple and address; so does
-    `load_boxes` with boxes of a tensor that come there, of which it returns how many there are, or -1.
+    `load_boxes` with boxes of a tensor that come there, of which it returns how many there are.
+    `start_products` starts products of warps, from what they read, and from what that is added to.
     """
 
     path: Path
@@ -101,6 +104,7 @@ class Core:
     accesses: dict[Noted, Callable[[tuple[Any, ...], int], int]]
     load_shared: Callable[[tuple[Any, ...], int, tuple[Any, ...], int | None], int]
     load_boxes: Callable[[tuple[Any, ...], int, tuple[Any, ...], int], int]
+    start_products: Callable[[tuple[Any, ...], int, tuple[Any, ...], int], int]
 
 
 _cores: dict[tuple[object, ...], Core] = {}  # by what decides where it lies: those that were found
@@ -161,9 +165,10 @@ def _loaded(path: Path) -> Core:
     accesses: dict[Noted, Callable[[tuple[Any, ...], int], int]] = {name: getattr(library, name) for name in _ACCESSES}
     for name in _ACCESSES:
         getattr(library, name).argtypes = [ctypes.py_object, ctypes.c_void_p]
-    for both in (library.load_shared, library.load_boxes):
+    double = library.load_shared, library.load_boxes, library.start_products
+    for both in double:
         both.argtypes = [ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
-    return Core(path, operations, library.run, accesses, library.load_shared, library.load_boxes)
+    return Core(path, operations, library.run, accesses, *double)
 
 
 def _check_layout(library: ctypes.PyDLL) -> None:

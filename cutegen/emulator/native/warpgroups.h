@@ -4,12 +4,13 @@
 // values of 256 patterns of 8 bits. Then the accumulators, and which of them these products have.
 enum {
     ELEMENTS, A_PLACES, B_PLACES, A_MATRIX, B_MATRIX, A_TABLE, B_TABLE,
-    ACCUMULATORS, SLOT_ROWS, WARP_NUMBERS, KEEPS, RESTING, REGISTERS
+    ACCUMULATORS, SLOT_ROWS, WARP_NUMBERS, KEEPS, RESTING, REGISTERS, IN_FLIGHT, SEEN_LAST, UNKNOWN, NEWLY_UNKNOWN
 };
 
-// Its numbers. `all_warps` are those of all blocks. Sums that are `cut` lose the bits that are `dropped`.
+// Its numbers. `all_warps` are those of all blocks. Sums that are `cut` lose the bits that are `dropped`. The last ones
+// are for products that start: whether there are registers, and marks of what is unknown, and new ones of these.
 typedef struct {
-    s64 slots, warps, columns, depth, all_warps, sign, kind, b_kind, cut, dropped;
+    s64 slots, warps, columns, depth, all_warps, sign, kind, b_kind, cut, dropped, has_registers, has_marks, has_new;
 } Warpgroup;
 
 // The values of the elements of a matrix of `rows` by `depth`, each row's after so many others.
@@ -76,14 +77,19 @@ static void add_rows(const char *tuple, const Warpgroup *given, s64 warp, const 
     }
 }
 
+// The bytes that sums take beside what they are made of.
+static s64 room_for_sums(s64 depth, s64 columns) {
+    return (2 * columns * depth + TILE_ROWS * (depth + columns)) * (s64)sizeof(double);
+}
+
 // Returns WRONG, with nothing changed, where there is no memory.
 int multiply_warpgroups(const char *tuple, const Warpgroup *given) {
     const void *raw = array_in(tuple, ELEMENTS)->data;
     const s64 *a_places = (void *)array_in(tuple, A_PLACES)->data, *b_places = (void *)array_in(tuple, B_PLACES)->data;
     const s64 *a_matrix = (void *)array_in(tuple, A_MATRIX)->data, *b_matrix = (void *)array_in(tuple, B_MATRIX)->data;
     s64 depth = given->depth, columns = given->columns, matrices = array_in(tuple, B_PLACES)->lengths[0];
-    s64 plain = columns * depth, across = depth * columns, tile = TILE_ROWS * depth, sums = TILE_ROWS * columns;
-    if (!reserve((plain + across + tile + sums) * (s64)sizeof(double))) return WRONG;
+    s64 plain = columns * depth, across = depth * columns, tile = TILE_ROWS * depth;
+    if (!reserve(room_for_sums(depth, columns))) return WRONG;
     double *rows = (double *)arena, *b = rows + plain, *a = b + across, *found = a + tile;
     for (s64 matrix = 0; matrix < matrices; matrix++) {
         widen_rows(raw, b_places + matrix * plain, columns, depth, given->b_kind, (void *)array_in(tuple, B_TABLE)->data,
@@ -96,6 +102,107 @@ int multiply_warpgroups(const char *tuple, const Warpgroup *given) {
                        (void *)array_in(tuple, A_TABLE)->data, a);
             multiply_rows(a, b, depth, columns, found);
             add_rows(tuple, given, warp, found);
+        }
+    }
+    return FINE;
+}
+
+// Finds which accumulators rest: no product in flight writes them. Returns how many do.
+static s64 found_resting(const char *tuple, const Warpgroup *given) {
+    const s32 *flying = (void *)array_in(tuple, IN_FLIGHT)->data;
+    const s64 *rows = (void *)array_in(tuple, SLOT_ROWS)->data, *warps = (void *)array_in(tuple, WARP_NUMBERS)->data;
+    char *resting = array_in(tuple, RESTING)->data;
+    s64 count = 0;
+    for (s64 i = 0; i < given->slots; i++)
+        for (s64 warp = 0; warp < given->warps; warp++)
+            count += *resting++ = !flying[rows[i] * given->all_warps + warps[warp]];
+    return count;
+}
+
+// Whether a register of a resting accumulator is another one than the last fence has seen, and is not all zeros.
+static int has_changed(const char *tuple, const Warpgroup *given) {
+    const u32 *now = (void *)array_in(tuple, REGISTERS)->data, *seen = (void *)array_in(tuple, SEEN_LAST)->data;
+    const s64 *rows = (void *)array_in(tuple, SLOT_ROWS)->data, *warps = (void *)array_in(tuple, WARP_NUMBERS)->data;
+    const char *resting = array_in(tuple, RESTING)->data;
+    for (s64 i = 0; i < given->slots; i++)
+        for (s64 warp = 0; warp < given->warps; warp++, now += 32) {
+            if (!*resting++ || !memcmp(now, seen + (rows[i] * given->all_warps + warps[warp]) * 32, 128)) continue;
+            u32 any = 0;
+            for (int lane = 0; lane < 32; lane++) any |= now[lane];
+            if (any) return 1;
+        }
+    return 0;
+}
+
+// Starts products of warps, whose reads are the first ones of these arrays and numbers, as `begin_reads` has them with
+// what is lost, and whose sums are the others. Returns, with nothing changed, WRONG where something is not in order or
+// must be looked at, NEW where other units than those told are lost, and TWICE where registers are needed and not there.
+int start_products(const char *reads, const s64 *of_reads, const char *tuple, const Warpgroup *given) {
+    s64 depth = given->depth, columns = given->columns;
+    s64 resting = found_resting(tuple, given);
+    if (resting && !given->has_registers) return TWICE;
+    if (resting && has_changed(tuple, given)) return WRONG;
+    if (!reserve(room_for_sums(depth, columns))) return WRONG;
+    int result = begin_reads(reads, of_reads, array_in(reads, UNITS_LOST)->data);
+    if (result != FINE) return result;
+    multiply_warpgroups(tuple, given);
+    const s64 *rows = (void *)array_in(tuple, SLOT_ROWS)->data, *warps = (void *)array_in(tuple, WARP_NUMBERS)->data;
+    const char *keeps = array_in(tuple, KEEPS)->data, *rests = array_in(tuple, RESTING)->data;
+    const char *new = array_in(tuple, NEWLY_UNKNOWN)->data;
+    s32 *flying = (void *)array_in(tuple, IN_FLIGHT)->data;
+    char *unknown = array_in(tuple, UNKNOWN)->data;
+    for (s64 i = 0, place = 0; i < given->slots; i++)
+        for (s64 warp = 0; warp < given->warps; warp++, place++) {
+            s64 number = rows[i] * given->all_warps + warps[warp];
+            flying[number]++;
+            if (!given->has_marks) continue;
+            int kept = keeps[warp] && !rests[place];
+            for (s64 lane = 0; lane < 32; lane++) {
+                char *mark = unknown + number * 32 + lane;
+                *mark = (char)((kept && *mark) || (given->has_new && new[place * 32 + lane]));
+            }
+        }
+    return FINE;
+}
+
+enum { OPERAND_A, OPERAND_B, OPERAND_KEEPS, OPERAND_WARPS, DESCRIPTORS, KEEPS_FOUND };
+enum { OPERAND_BLOCKS, OPERAND_COUNT };
+
+// What the two descriptors are in each of some warps, all of those of A first, and whether sums are kept. Returns WRONG
+// where the lanes of a warp have different ones.
+int find_operands(const char *tuple, const s64 *given) {
+    const Each a = each_of(tuple, OPERAND_A), b = each_of(tuple, OPERAND_B), keeps = each_of(tuple, OPERAND_KEEPS);
+    const s64 *warps = (void *)array_in(tuple, OPERAND_WARPS)->data;
+    s64 *found = (void *)array_in(tuple, DESCRIPTORS)->data, count = given[OPERAND_COUNT], blocks = given[OPERAND_BLOCKS];
+    char *kept = array_in(tuple, KEEPS_FOUND)->data;
+    for (s64 i = 0; i < count; i++) {
+        s64 first = warps[i] / blocks * 32, block = warps[i] % blocks;
+        s64 one = *(const s64 *)at(&a, first, block), other = *(const s64 *)at(&b, first, block);
+        char keep = *at(&keeps, first, block) != 0;
+        for (s64 thread = first + 1; thread < first + 32; thread++)
+            if (*(const s64 *)at(&a, thread, block) != one || *(const s64 *)at(&b, thread, block) != other ||
+                (*at(&keeps, thread, block) != 0) != keep)
+                return WRONG;
+        found[i] = one, found[count + i] = other, kept[i] = keep;
+    }
+    return FINE;
+}
+
+enum { GATHERED_NOW, GATHERED_WARPS, GATHERED_FROM };
+enum { GATHER_THREADS, GATHER_BLOCKS, GATHER_SLOTS, GATHER_COUNT, GATHER_ALL, GATHER_APART };
+
+// Copies what registers hold in some warps: 32 words for each register and warp, either one warp after the other, or
+// where each has its place among all of them. Threads that the last warp lacks hold zeros.
+int gather_registers(const char *tuple, const s64 *given) {
+    u32 *to = (void *)array_in(tuple, GATHERED_NOW)->data;
+    const s64 *warps = (void *)array_in(tuple, GATHERED_WARPS)->data;
+    s64 threads = given[GATHER_THREADS], blocks = given[GATHER_BLOCKS], count = given[GATHER_COUNT];
+    for (s64 i = 0; i < given[GATHER_SLOTS]; i++) {
+        const Each from = each_of(tuple, GATHERED_FROM + i);
+        for (s64 warp = 0; warp < count; warp++) {
+            s64 first = warps[warp] / blocks * 32, block = warps[warp] % blocks;
+            u32 *out = to + (given[GATHER_APART] ? i * given[GATHER_ALL] + warps[warp] : i * count + warp) * 32;
+            for (s64 lane = 0; lane < 32; lane++) out[lane] = register_of(&from, first + lane, threads, block);
         }
     }
     return FINE;

@@ -94,10 +94,15 @@ class ProductGroups:
         where they did before in the places `kept`. Shape of each (slots, warps, 32); None for nowhere.
         """
         if self.unknown is None:
-            self.unknown = np.zeros(self.held.shape, np.bool_)
+            self.mark()
+        assert self.unknown is not None
         rows = self.rows(slots)
         before = self.unknown[rows, warps] & kept if kept is not None else np.zeros((), np.bool_)
         self.unknown[rows, warps] = before if new is None else before | new
+
+    def mark(self) -> None:
+        """Notes from now on where what is held means nothing, which is nowhere yet."""
+        self.unknown = np.zeros(self.held.shape, np.bool_)
 
     @property
     def in_flight(self) -> bool:
@@ -107,7 +112,11 @@ class ProductGroups:
     def begin(self, warps: Array, slots: tuple[int, ...], have_read: HaveRead) -> None:
         """Adds a product of each of some warps to its open group."""
         self.flying[self.rows(slots), warps] += 1
-        for number, warp in enumerate(warps.tolist()):
+        self.note(warps.tolist(), slots, have_read)
+
+    def note(self, warps: Sequence[int], slots: tuple[int, ...], have_read: HaveRead) -> None:
+        """The same where it is noted that one more writes these accumulators."""
+        for number, warp in enumerate(warps):
             self._of(warp).groups[-1].append(Product(slots, have_read, number))
 
     def commit(self, warps: Iterable[int]) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 from cutegen.emulator.arithmetic.arrays import Array, has_any
 from cutegen.emulator.checks.faults import Stop
 from cutegen.emulator.lanes import WARP, Mask, first_lane, spread
+from cutegen.emulator.native.library import AccessResult, Core
 from cutegen.emulator.operations.state import Lanes
 from cutegen.emulator.ptx.model import Instruction
 
@@ -41,6 +42,30 @@ def registers_by_warp(lanes: Lanes, slots: Sequence[int]) -> Array:
         one[:threads] = lanes.get(slot)
     found: Array = held.reshape(-1, warps, WARP, blocks).swapaxes(2, 3).reshape(-1, warps * blocks, WARP)
     return found
+
+
+def gather_registers(core: Core, lanes: Lanes, slots: Sequence[int], warps: Array) -> Array | None:
+    """What registers of 32 bits hold in some warps, shape (slots, warps, 32), by the core; None if it cannot tell."""
+    found = np.empty((len(slots), len(warps), WARP), np.uint32)
+    return found if _gather(core, lanes, slots, warps, found, apart=False) else None
+
+
+def see_registers(core: Core, lanes: Lanes, slots: Sequence[int], warps: Array, seen: Array) -> bool:
+    """Lets the core write what registers hold in some warps to an array that has all warps, shape (slots, warps, 32).
+
+    Returns whether it has.
+    """
+    return _gather(core, lanes, slots, warps, seen, apart=True)
+
+
+def _gather(core: Core, lanes: Lanes, slots: Sequence[int], warps: Array, to: Array, *, apart: bool) -> bool:
+    """Lets the core copy registers of warps, each to its place among all warps if these are `apart`."""
+    bits = lanes.bits
+    arrays = [np.asarray(lanes.get(slot) if (one := bits[slot]) is None else one) for slot in slots]
+    if any(array.itemsize != to.itemsize for array in arrays):
+        return False
+    given = np.array((*lanes.shape, len(slots), len(warps), to.shape[1], apart), np.int64)
+    return core.accesses["gather_registers"]((to, warps, *arrays), given.ctypes.data) == AccessResult.FINE
 
 
 def by_thread(lanes: Lanes, value: Array) -> Array:

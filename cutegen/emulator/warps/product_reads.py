@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -31,12 +32,32 @@ _UNITS = 1 << 21  # of all reads that are kept
 class Written:
     """The reads of those units of matrices that have been written.
 
-    `kept` says which of all these are, and `lost` which products are made of others, as `by_lane` has them.
+    `kept` says which of `all_reads` these are, and `lost` which products are made of others, as `by_lane` has them.
     """
 
-    reads: ProductReads
+    all_reads: ProductReads
     kept: Array
     lost: Array
+
+    @cached_property
+    def reads(self) -> ProductReads:
+        """Those of them."""
+        every, kept = self.all_reads, self.kept
+        starts = np.concatenate([[0], np.cumsum(kept)])[every.starts]
+        return replace(
+            every,
+            cells=every.cells[kept],
+            times=every.times[kept],
+            starts=starts,
+            _of_warp={},
+            _written={},
+            _last=[],
+        )
+
+    @cached_property
+    def missing(self) -> Array:
+        """Which units are not written."""
+        return ~self.kept
 
     def elements(self, log: SharedHistory, memory: SharedMemory, instruction: Instruction) -> Array | None:
         """The bits of all elements of all units, as `ProductReads.elements`; of those that are not written, zeros."""
@@ -52,15 +73,14 @@ class Written:
 class ProductReads:
     """The reads of some warps. All their matrices, A and B, follow each other in one list, each once.
 
-    `cells` are the units over all blocks that these have, `of_cell` the number of the matrix of each and `times` how
-    many warps read it. `where` has for A and for B the elements of each matrix, by their numbers in the units' bytes,
-    and `matrix` which of these each warp reads; `matrices` has both by their numbers in the list, shape (warps, 2). The
-    cells of each matrix begin at one of the `starts` and end before the next. `inside` is False where some lie beyond
-    the memory's end. `clusters` and `first` are the cluster and the first member of each warp.
+    `cells` are the units over all blocks that these have, and `times` says how many warps read each of them. `where`
+    has for A and for B the elements of each matrix, by their numbers in the units' bytes, and `matrix` which of these
+    each warp reads; `matrices` has both by their numbers in the list, shape (warps, 2). The cells of each matrix begin
+    at one of the `starts` and end before the next. `inside` is False where some lie beyond the memory's end. `clusters`
+    and `first` are the cluster and the first member of each warp.
     """
 
     cells: Array
-    of_cell: Array
     times: Array
     where: tuple[Array, Array]
     matrix: tuple[Array, Array]
@@ -72,6 +92,36 @@ class ProductReads:
     element: type[np.unsignedinteger[Any]]
     _of_warp: dict[int, tuple[Array, bool]] = field(default_factory=dict)
     _written: dict[bytes, Written] = field(default_factory=dict)
+    _last: list[Written] = field(default_factory=list)
+
+    @cached_property
+    def of_cell(self) -> Array:
+        """The number of the matrix of each of the cells."""
+        return np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
+
+    @property
+    def written_part(self) -> Written | None:
+        """What had been written when that was looked at last, unless it was all."""
+        return self._last[0] if self._last else None
+
+    @cached_property
+    def _nothing(self) -> Array:
+        return np.zeros(len(self.cells), np.bool_)
+
+    @property
+    def lost_units(self) -> Array:
+        """Which units had not been written then."""
+        return self._last[0].missing if self._last else self._nothing
+
+    def look(self, memory: SharedMemory) -> bool:
+        """Looks again at what has been written; returns whether all units may be read."""
+        self._last.clear()
+        if has_any(memory.flags.reshape(-1).take(self.cells)):
+            found = self.written(memory)
+            if found is None:
+                return False
+            self._last.append(found)
+        return True
 
     def elements(self, log: SharedHistory, memory: SharedMemory, instruction: Instruction) -> Array | None:
         """The bits of all elements in the units, one after the other, which count as being read from now on.
@@ -108,13 +158,10 @@ class ProductReads:
 
     def _only(self, kept: Array, unit: int) -> Written:
         """The reads of the units that are `kept`."""
-        starts = np.concatenate([[0], np.cumsum(kept)])[self.starts]
-        cells, of_cell, times = self.cells[kept], self.of_cell[kept], self.times[kept]
-        reads = replace(self, cells=cells, of_cell=of_cell, times=times, starts=starts, _of_warp={}, _written={})
         itemsize = self.element().itemsize
         rows, columns = (lost_rows(~kept, where * itemsize, itemsize, unit) for where in self.where)
         lost = rows[self.matrix[0]][:, :, None] | columns[self.matrix[1]][:, None, :]
-        return Written(reads, kept, by_lane(lost))
+        return Written(self, kept, by_lane(lost))
 
     def begun(self, log: SharedHistory, memory: SharedMemory, instruction: Instruction) -> Array:
         """The same where that was looked at."""
@@ -210,7 +257,6 @@ def _product_reads(lanes: Lanes, warps: Array, places: Sequence[Sequence[Places]
     first, column = warps // blocks * WARP, warps % blocks
     return ProductReads(
         np.concatenate(cells),
-        np.repeat(np.arange(len(cells)), lengths),
         np.repeat(np.asarray(times, np.int32), lengths),
         (np.stack(where[0]), np.stack(where[1])),
         (np.asarray(numbers[0]), np.asarray(numbers[1])),

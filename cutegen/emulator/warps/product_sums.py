@@ -75,19 +75,19 @@ def _added_by_core(
     """Lets the core multiply and add. False, and nothing is changed, where it has no memory for that."""
     rows = products.rows(form.slots)
     registers = _NO_REGISTERS if to.now is None else np.ascontiguousarray(to.now)
-    arrays: tuple[Array, ...] = (raw, *reads.where, *reads.matrix, *_tables(form.kinds), products.held, rows)
+    arrays: tuple[Array, ...] = (raw, *reads.where, *reads.matrix, *tables_of(form.kinds), products.held, rows)
     arrays += (to.warps, to.keeps, to.resting, registers)
-    given = np.array((len(rows), len(to.warps), form.columns, form.depth, products.count, *_numbers(form)), np.int64)
+    given = np.array((len(rows), len(to.warps), form.columns, form.depth, products.count, *numbers_of(form)), np.int64)
     return core.accesses["multiply_warpgroups"](arrays, given.ctypes.data) == AccessResult.FINE
 
 
 @lru_cache(maxsize=16)
-def _tables(kinds: tuple[str, str]) -> tuple[Array, ...]:
+def tables_of(kinds: tuple[str, str]) -> tuple[Array, ...]:
     """The values of all elements of A and of B, where those have 8 bits."""
     return tuple(F8_FORMATS[kind].values if kind in F8_FORMATS else _NONE for kind in kinds)
 
 
-def _numbers(form: ProductForm) -> tuple[int, ...]:
+def numbers_of(form: ProductForm) -> tuple[int, ...]:
     """What the core is told of a form: the sign, the numbers of its types, and what its sums are cut to."""
     of_8_bits = form.kinds[0] in F8_FORMATS
     dropped = (1 << SINGLE_BITS - HOPPER_F8.bits) - 1 if of_8_bits else 0

@@ -39,11 +39,13 @@ from cutegen.emulator.warps.by_warp import (
     by_thread_of_several,
     by_warp,
     registers_by_warp,
+    see_registers,
     taking_part,
     whole_warps,
 )
+from cutegen.emulator.warps.core_products import core_products
 from cutegen.emulator.warps.product_form import ProductForm, by_lane, read_form
-from cutegen.emulator.warps.product_reads import lost_rows, product_reads
+from cutegen.emulator.warps.product_reads import ProductReads, lost_rows, product_reads
 from cutegen.emulator.warps.product_sums import Addition, add_products
 from cutegen.emulator.warps.shared_matrices import Places, places_told
 
@@ -75,7 +77,8 @@ def _lane(lanes: Lanes, warp: int) -> tuple[int, int]:
 def _fence(instruction: Instruction, lanes: Lanes, mask: Mask) -> None:
     products, warps = lanes.team.products, whole_warps(lanes, mask, instruction)
     products.fenced[warps] = True
-    products.seen[:, warps] = registers_by_warp(lanes, products.slots)[:, warps]
+    if products.core is None or not see_registers(products.core, lanes, products.slots, warps, products.seen):
+        products.seen[:, warps] = registers_by_warp(lanes, products.slots)[:, warps]
 
 
 def _commit(instruction: Instruction, lanes: Lanes, mask: Mask) -> None:
@@ -185,32 +188,41 @@ def _multiply(form: ProductForm, lanes: Lanes, mask: Mask) -> None:
     for slot in form.origins:
         lanes.get(slot)
         lanes.refuse_register(slot, mask, "an operand of wgmma", instruction)
+    by_core = core_products(lanes, _agent)
+    if by_core is not None and by_core.start(form, lanes, mask, warps, partial(_reads, form, lanes, warps)):
+        return
     resting, now = _check_fenced(form, lanes, warps)
     found = [_of_warp(lanes, get, warps, instruction) for get in (form.a, form.b, form.keeps)]
-    sides = ((found[0], WARPS * _ROWS), (found[1], form.columns))
     log = lanes.shared.log
     assert isinstance(log, SharedHistory)
-
-    def places() -> list[list[Places]]:
-        return [_places(form, lanes, warps, bits, side, size) for side, (bits, size) in enumerate(sides)]
-
-    shape = form.columns, form.depth, form.transposed
-    reads = product_reads(lanes, warps, (shape, *(bits.tobytes() for bits, _ in sides)), places, form.itemsize)
+    reads = _reads(form, lanes, warps, found[:2])
     raw, unknown = reads.elements(log, lanes.shared, instruction), None
     if raw is None and (written := reads.written(lanes.shared)) is not None:
         raw = written.elements(log, lanes.shared, instruction)
         if raw is not None:
             reads, unknown = written.reads, written.lost
     if raw is None:
-        unknown = _check_reads(form, lanes, warps, places())
+        unknown = _check_reads(form, lanes, warps, _all_places(form, lanes, warps, found[:2]))
         raw = reads.begun(log, lanes.shared, instruction)
     agents = [_agent(lanes, warp) for warp in warps.tolist()]
-    products.begin(warps, form.slots, partial(log.products.end, instruction, reads, agents))
+    products.begin(warps, form.slots, partial(log.products.end, instruction, reads, agents, None))
     addition = Addition(warps, found[2] != 0, resting, now)
     _check_accumulators(form, lanes, addition, unknown)
     add_products(form, products, reads, raw, addition)
     if now is not None:
         lanes.lose([form.slots[i] for i in np.flatnonzero(resting.any(axis=1)).tolist()], _threads(lanes, warps))
+
+
+def _reads(form: ProductForm, lanes: Lanes, warps: Array, descriptors: Sequence[Array]) -> ProductReads:
+    """What warps read, of whose matrices A and B these are the descriptors. Raises Stop as `_places` does."""
+    shape, find = (form.columns, form.depth, form.transposed), partial(_all_places, form, lanes, warps, descriptors)
+    return product_reads(lanes, warps, (shape, *(bits.tobytes() for bits in descriptors)), find, form.itemsize)
+
+
+def _all_places(form: ProductForm, lanes: Lanes, warps: Array, descriptors: Sequence[Array]) -> list[list[Places]]:
+    """Where each warp's part of A lies, and each one's B. Raises Stop as `_places` does."""
+    sizes = WARPS * _ROWS, form.columns
+    return [_places(form, lanes, warps, descriptors[side], side, sizes[side]) for side in range(2)]
 
 
 def _places(form: ProductForm, lanes: Lanes, warps: Array, descriptors: Array, side: int, size: int) -> list[Places]:

@@ -31,9 +31,8 @@ def reads_of(random: np.random.Generator, clocks: Clocks) -> ProductReads:
     lanes = warps // SHAPE[1] * 32, warps % SHAPE[1]
     where = np.zeros((4, 1), np.int64), np.zeros((2, 1), np.int64)
     matrices = np.stack([numbers[0], numbers[1] + 4], axis=1)
-    of_cell = np.repeat(np.arange(6), lengths)
     members = clocks.cluster[lanes], clocks.member[lanes]
-    return ProductReads(cells, of_cell, times, where, numbers, matrices, starts, True, *members, np.uint16)
+    return ProductReads(cells, times, where, numbers, matrices, starts, True, *members, np.uint16)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -72,7 +71,7 @@ def test_reads_begin_and_end_as_numpy_notes_them(seed: int) -> None:
             histories[1].products.begin(LINE, reads)
             numbers = random.permutation(4)[: random.integers(1, 5)].tolist()
             for history in histories:
-                history.products.end(LINE, reads, agents * 2, numbers)
+                history.products.end(LINE, reads, agents * 2, None, numbers)
         pending = [history._pending() for history in histories]
         assert np.array_equal(pending[0].count, pending[1].count) and np.array_equal(pending[0].lines, pending[1].lines)
         assert np.array_equal(histories[0]._gathered.times, histories[1]._gathered.times)
