@@ -74,6 +74,7 @@ Noted = Literal[
     "multiply_warpgroups",
     "find_operands",
     "gather_registers",
+    "land_accumulators",
     "shuffle",
     "multiply_warps",
     "spread_matrices",

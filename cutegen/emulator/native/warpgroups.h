@@ -188,6 +188,27 @@ int find_operands(const char *tuple, const s64 *given) {
     return FINE;
 }
 
+enum { LANDING, LANDING_ROWS, LANDING_LANES, LANDED, LANDED_ON };
+enum { LAND_THREADS, LAND_BLOCKS, LAND_SLOTS, LAND_ALL };
+
+// Makes what registers hold once accumulators are in those of the lanes of a mask.
+int land_accumulators(const char *tuple, const s64 *given) {
+    const u32 *held = (void *)array_in(tuple, LANDING)->data;
+    const s64 *rows = (void *)array_in(tuple, LANDING_ROWS)->data;
+    const char *mask = array_in(tuple, LANDING_LANES)->data;
+    u32 *to = (void *)array_in(tuple, LANDED)->data;
+    s64 threads = given[LAND_THREADS], blocks = given[LAND_BLOCKS];
+    for (s64 i = 0; i < given[LAND_SLOTS]; i++) {
+        const Each old = each_of(tuple, LANDED_ON + i);
+        const u32 *from = held + rows[i] * given[LAND_ALL] * 32;
+        for (s64 thread = 0; thread < threads; thread++)
+            for (s64 block = 0; block < blocks; block++)
+                *to++ = mask[thread * blocks + block] ? from[(thread / 32 * blocks + block) * 32 + thread % 32]
+                                                      : *(const u32 *)at(&old, thread, block);
+    }
+    return FINE;
+}
+
 enum { GATHERED_NOW, GATHERED_WARPS, GATHERED_FROM };
 enum { GATHER_THREADS, GATHER_BLOCKS, GATHER_SLOTS, GATHER_COUNT, GATHER_ALL, GATHER_APART };
 

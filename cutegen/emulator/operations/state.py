@@ -134,11 +134,14 @@ class Lanes:
         if before is not None and poison is None and before is self.outside(mask, self.widths[slot]):
             self.bits[slot], self.wide[slot] = bits, None  # what the other lanes have means nothing
             return
-        old = self.get(slot)
-        self.bits[slot], self.wide[slot] = np.where(mask, bits, old), None
-        merged: Poison
+        self.put_merged(slot, np.where(mask, bits, self.get(slot)), mask, poison)
+
+    def put_merged(self, slot: int, bits: Array, mask: Array, poison: Poison) -> None:
+        """The same of bits that are those of the register in the lanes that are not in the mask."""
+        self.bits[slot], self.wide[slot] = bits, None
+        before, merged = self.poison.get(slot), None
         if poison is None:
-            if before is None:
+            if before is None or before is self.outside(mask, self.widths[slot]):
                 return
             merged = self.poison_left(before, mask, self.widths[slot])
         else:

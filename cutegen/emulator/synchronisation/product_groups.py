@@ -6,7 +6,6 @@ only then is in the registers; until then these mean nothing.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -66,7 +65,7 @@ class ProductGroups:
         self.seen: Array = np.zeros((0, self.count, WARP), np.uint32)
         self.flying: Array = np.zeros((0, self.count), np.int32)
         self.unknown: Array | None = None
-        self._rows: dict[tuple[int, ...], Array] = {}
+        self._rows: dict[int, tuple[tuple[int, ...], Array]] = {}  # of slots that are kept, by their identity
         self.fenced = np.zeros(self.count, np.bool_)
         self._warps: dict[int, _Warp] = {}
 
@@ -81,13 +80,14 @@ class ProductGroups:
 
     def has(self, slots: tuple[int, ...]) -> bool:
         """Whether accumulators have been made of all of the slots."""
-        return slots in self._rows or set(slots) <= set(self.slots)
+        return id(slots) in self._rows or set(slots) <= set(self.slots)
 
     def rows(self, slots: tuple[int, ...]) -> Array:
         """The rows of the accumulators in some slots, shape (slots, 1)."""
-        if slots not in self._rows:
-            self._rows[slots] = np.asarray([[self.slots.index(slot)] for slot in slots])
-        return self._rows[slots]
+        found = self._rows.get(id(slots))
+        if found is None:
+            found = self._rows[id(slots)] = slots, np.asarray([[self.slots.index(slot)] for slot in slots])
+        return found[1]
 
     def lose(self, slots: tuple[int, ...], warps: Array, new: Array | None, kept: Array | None) -> None:
         """Notes where accumulators of warps hold what means nothing: where they are of products that do, `new`, and
@@ -146,32 +146,38 @@ class ProductGroups:
         """Ends the groups of warps but for the last `left`: the slots of accumulators, and in which warps no product in
         flight writes these any more.
         """
-        ended: Counter[tuple[int, tuple[int, ...]]] = Counter()
+        ended: dict[int, tuple[tuple[int, ...], dict[int, int]]] = {}  # how many products of each warp, by their slots
         have_read: dict[int, tuple[HaveRead, list[int]]] = {}
         for warp in warps:
             own = self._of(warp)
             until = max(own.done, own.committed - left)
-            for other in self.siblings(warp):
+            for other in self.siblings(warp) if until > own.done else ():
                 for product in (p for group in self._of(other).groups[own.done : until] for p in group):
                     if product.have_read is not None:
                         have_read.setdefault(id(product.have_read), (product.have_read, []))[1].append(product.number)
                         product.have_read = None
-            ended.update((warp, product.slots) for group in own.groups[own.done : until] for product in group)
+            for product in (p for group in own.groups[own.done : until] for p in group):
+                _, counts = ended.setdefault(id(product.slots), (product.slots, {}))
+                counts[warp] = counts.get(warp, 0) + 1
             own.done = until
         for tell, numbers in have_read.values():
             tell(numbers)
-        alike: dict[tuple[int, tuple[int, ...]], list[int]] = {}
-        for (warp, slots), number in ended.items():
-            alike.setdefault((number, slots), []).append(warp)
         landed: list[tuple[tuple[int, ...], Array]] = []
-        for (number, slots), some in alike.items():
-            rows, those = self.rows(slots), np.asarray(some)
-            self.flying[rows, those] -= number
-            done = self.flying[rows, those] == 0
-            if (done == done[0]).all():
-                landed.append((slots, those[done[0]]))
-            else:
-                landed += [((slot,), those[own]) for slot, own in zip(slots, done, strict=True)]
+        flying = self.flying.reshape(-1)
+        for slots, counts in ended.values():
+            alike: dict[int, list[int]] = {}
+            for warp, number in counts.items():
+                alike.setdefault(number, []).append(warp)
+            for number, some in alike.items():
+                those = np.asarray(some)
+                places = self.rows(slots) * self.count + those
+                left_over = flying.take(places) - number
+                flying[places] = left_over
+                done = left_over == 0
+                if (done == done[0]).all():
+                    landed.append((slots, those[done[0]]))
+                else:
+                    landed += [((slot,), those[own]) for slot, own in zip(slots, done, strict=True)]
         return [(slots, some) for slots, some in landed if some.size]
 
     def _of(self, warp: int) -> _Warp:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from cutegen.emulator.arithmetic.arrays import Array
 from cutegen.emulator.arithmetic.f8_formats import F8_FORMATS
@@ -77,7 +78,7 @@ def read_form(reader: InstructionReader, slots: Mapping[str, int]) -> ProductFor
         reader.instruction,
         columns,
         (kinds[1], kinds[2]),
-        tuple(slots[register.name] for register in registers),
+        _the_same(tuple(slots[register.name] for register in registers)),
         find_a,
         find_b,
         getter(sources[2], 1, slots, {}, reader.instruction),
@@ -85,6 +86,12 @@ def read_form(reader: InstructionReader, slots: Mapping[str, int]) -> ProductFor
         (numbers[0], numbers[1]),
         (bool(numbers[2]), bool(numbers[3])) if len(numbers) > 2 else (False, False),
     )
+
+
+@lru_cache(maxsize=256)
+def _the_same(slots: tuple[int, ...]) -> tuple[int, ...]:
+    """The slots, as one object for all products that have the same."""
+    return slots
 
 
 def _constant(reader: InstructionReader, operand: Operand) -> int:

@@ -30,6 +30,7 @@ from cutegen.emulator.instructions.reader import InstructionReader
 from cutegen.emulator.lanes import WARP, Mask, spread
 from cutegen.emulator.memory.runs import PIECE
 from cutegen.emulator.memory.shared_memory import TABOO
+from cutegen.emulator.native.library import Core
 from cutegen.emulator.operations.operands import Getter, Note, Operation
 from cutegen.emulator.operations.state import Lanes
 from cutegen.emulator.ptx.model import Immediate, Instruction
@@ -94,12 +95,15 @@ class ProductWait:
 
     def come(self, lanes: Lanes, mask: Array) -> Array:
         """The lanes that go on at once. Raises Stop for a part of a warp."""
-        whole_warps(lanes, mask, self.instruction)
-        return self.open_for(lanes, mask)
+        return self._open(lanes, mask, whole_warps(lanes, mask, self.instruction))
 
     def open_for(self, lanes: Lanes, mask: Array) -> Array:
         """The lanes of warps whose products have ended, as all warps of their warpgroup have started them."""
-        products, warps = lanes.team.products, np.flatnonzero(taking_part(lanes, mask).any(axis=1))
+        return self._open(lanes, mask, np.flatnonzero(taking_part(lanes, mask).any(axis=1)))
+
+    def _open(self, lanes: Lanes, mask: Array, warps: Array) -> Array:
+        """The same, of which `warps` are the numbers."""
+        products = lanes.team.products
         ready = np.asarray([warp for warp in warps.tolist() if products.is_open(self.left, warp)], np.int64)
         if not ready.size:
             return np.zeros_like(mask)
@@ -146,17 +150,45 @@ def _end(lanes: Lanes, landed: Iterable[tuple[tuple[int, ...], Array]], instruct
                 text = "a register of an accumulator was written while a product that this waits for writes it, too"
                 raise Stop("wgmma", text, instruction, _lane(lanes, warp))
         rows, mask = products.rows(slots), _threads(lanes, warps)
-        held = products.held[rows[:, 0]]
-        made: dict[bytes, Array | None] = {}  # what is lost is so in many rows alike
-        for row, slot, bits in zip(rows[:, 0].tolist(), slots, by_thread_of_several(lanes, held), strict=True):
-            lost = None
-            if products.unknown is not None:
-                unknown = products.unknown[row]
-                if (key := unknown.tobytes()) not in made:
-                    made[key] = poison_whole(by_thread(lanes, unknown), 32) if has_any(unknown[warps]) else None
-                lost = made[key]
-            lanes.put(slot, bits, mask, lost)
-        products.seen[rows, warps] = held[:, warps]
+        lost = _lost(lanes, rows[:, 0], warps)
+        merged = None if products.core is None else _merged(products.core, lanes, slots, rows, mask)
+        held = products.held[rows[:, 0]] if merged is None else merged
+        for slot, bits, some in zip(
+            slots, by_thread_of_several(lanes, held) if merged is None else held, lost, strict=True
+        ):
+            if merged is None:
+                lanes.put(slot, bits, mask, some)
+            else:
+                lanes.put_merged(slot, bits, mask, some)
+        products.seen[rows, warps] = products.held[rows, warps]
+
+
+def _lost(lanes: Lanes, rows: Array, warps: Array) -> Sequence[Array | None]:
+    """The poison that accumulators in some rows have in warps: None for none."""
+    unknown = lanes.team.products.unknown
+    if unknown is None or not has_any(unknown[rows[:, None], warps]):
+        return [None] * len(rows)
+    made: dict[bytes, Array | None] = {}  # what is lost is so in many rows alike
+    for one in (some := unknown[rows]):
+        if (key := one.tobytes()) not in made:
+            made[key] = poison_whole(by_thread(lanes, one), 32) if has_any(one[warps]) else None
+    return [made[one.tobytes()] for one in some]
+
+
+def _merged(core: Core, lanes: Lanes, slots: Sequence[int], rows: Array, mask: Array) -> Array | None:
+    """What registers hold with accumulators put into them in the lanes of a mask, as the core makes it, shape (slots,
+    threads, blocks). None where one was never written.
+    """
+    bits, products = lanes.bits, lanes.team.products
+    if any(bits[slot] is None and lanes.wide[slot] is None for slot in slots):
+        return None
+    arrays = [np.asarray(lanes.get(slot)) for slot in slots]
+    if any(array.itemsize != products.held.itemsize for array in arrays):
+        return None
+    made = np.empty((len(slots), *lanes.shape), np.uint32)
+    given = np.array((*lanes.shape, len(slots), products.count), np.int64)
+    core.accesses["land_accumulators"]((products.held, rows, mask, made, *arrays), given.ctypes.data)
+    return made
 
 
 def _learn(lanes: Lanes, warps: Array) -> None:
@@ -176,9 +208,14 @@ def _agent(lanes: Lanes, warp: int) -> int:
 
 def _threads(lanes: Lanes, warps: Array) -> Array:
     """The mask of the threads of some warps."""
-    rows = np.zeros((lanes.team.products.count, 1), np.bool_)
-    rows[warps] = True
-    return by_thread(lanes, rows)
+    key = f"threads of {warps.tobytes().hex()}"
+    found = lanes.kept.get(key)
+    if found is None:
+        rows = np.zeros((lanes.team.products.count, 1), np.bool_)
+        rows[warps] = True
+        found = lanes.kept[key] = by_thread(lanes, rows)
+    assert isinstance(found, np.ndarray)
+    return lanes.known(found)
 
 
 def _multiply(form: ProductForm, lanes: Lanes, mask: Mask) -> None:
