@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
 import numpy as np
 
 from cutegen.emulator.arithmetic.arrays import Array
@@ -14,7 +18,31 @@ from cutegen.emulator.memory.units import UNITS
 from cutegen.emulator.native.library import AccessResult, Core
 from cutegen.emulator.ptx.model import Instruction
 
+_empty = np.empty
 _LOW, _HIGH = 11, 12  # the places of what the core gives back among the numbers
+
+
+@dataclass(frozen=True)
+class OneLoad:
+    """A load from `offset` bytes from an address on."""
+
+    offset: int
+    instruction: Instruction
+
+
+@dataclass(frozen=True, eq=False)
+class Loads:
+    """Several loads, each of `count` values of `size` bytes. `which` says which address each one has, by its number."""
+
+    each: tuple[OneLoad, ...]
+    size: int
+    count: int
+    which: Array
+
+    @cached_property
+    def lines(self) -> Array:
+        """The PTX line of each."""
+        return np.array([one.instruction.line for one in self.each], np.int64)
 
 
 class CoreLoads:
@@ -27,8 +55,9 @@ class CoreLoads:
         self, core: Core, size: int, shape: tuple[int, int], data: Array, flags: Array, log: AccessLog | SharedHistory
     ) -> None:
         self.size, self.shape, self.data, self.flags, self.log = size, shape, data, flags, log
-        self._load = core.load_shared
+        self._load, self._load_several = core.load_shared, core.load_several
         self._numbers: dict[tuple[object, ...], tuple[Array, int]] = {}
+        self._known: dict[tuple[int, ...], tuple[Array, Array]] = {}
         self._rows = np.zeros(shape, np.int64)
 
     def load(
@@ -72,6 +101,51 @@ class CoreLoads:
         if history is None:
             log.read(SharedAccess(rows, units, mask, instruction, low // unit, (high + size * count) // unit))
         return values, low, high
+
+    def load_several(self, loads: Loads, addresses: Sequence[Array], mask: Mask, first: int) -> tuple[list[Array], int]:
+        """What loads of one block's own memory by the lanes of a mask get, from the one with the number `first` on: all
+        their values, and the number of the first load that is not in order, or that reads what was never written.
+
+        `addresses` are the different ones that they have.
+        """
+        log, blocks, each = self.log, self.shape[1], loads.each
+        history = log if isinstance(log, SharedHistory) else None
+        shape = ((1, 1) + addresses[0].shape)[-2:]
+        sizes = [address.itemsize for address in addresses]
+        if any(address.shape != addresses[0].shape for address in addresses) or not {4, 8}.issuperset(sizes):
+            return [], first
+        noted: Given | None = None
+        if history is not None:
+            noted = history.for_core(SharedAccess(self._rows, 1, mask, each[0].instruction, 0, 0))
+            if noted is None or "read" in vars(history):
+                return [], first
+        numbers, given = self._several(loads, mask is not None, sizes)
+        threads = shape[0] if mask is None or mask.ndim < 2 else max(shape[0], mask.shape[0])
+        values = _empty((len(each) * loads.count, threads, blocks), UNITS[loads.size])
+        rows = _empty((1 if history is not None else len(each), *shape), np.int64)
+        given[:] = len(each), first, history is None
+        masks = addresses[0] if mask is None else mask
+        arrays = (masks, self.data, self.flags, numbers, loads.lines, loads.which, rows, values, *addresses)
+        done = self._load_several(arrays, given.ctypes.data, *(noted or ((), None)))
+        if history is None:
+            unit, total = self.data.itemsize, loads.size * loads.count
+            ends = (numbers[first:done, _LOW:] + (0, total)) // unit
+            for one, own, low, high in zip(each[first:done], rows[first:], *ends.T.tolist(), strict=False):
+                log.read(SharedAccess(own, total // unit, mask, one.instruction, low, high))
+        return list(values[first * loads.count : done * loads.count]), done
+
+    def _several(self, loads: Loads, masked: bool, sizes: Sequence[int]) -> tuple[Array, Array]:
+        """The numbers that the core is given of several loads, a row for each, and of all of them together."""
+        key = id(loads), masked, *sizes
+        found = self._known.get(key)
+        if found is None:
+            about, unit = (loads.size, loads.count), self.data.itemsize
+            rows = [
+                (*self.shape, masked, 0, sizes[which] == 8, one.offset, *about, unit, BASE, self.size, 0, 0)
+                for one, which in zip(loads.each, loads.which.tolist(), strict=True)
+            ]
+            found = self._known[key] = np.array(rows, np.int64), np.zeros(3, np.int64)
+        return found
 
     def _told(self, *about: int) -> tuple[Array, int]:
         """The numbers that the core is given of a load, and their address. They are made once for loads like it."""

@@ -66,7 +66,7 @@ class SharedMemory:
             self.log = SharedHistory(self.rows, unit, clocks)
         # The core may be there since the history was made without it
         found = core() if isinstance(self.log, AccessLog) or self.log.has_core else None
-        self._core = None if found is None else CoreLoads(found, size, shape, self.data, self.flags, self.log)
+        self.core_loads = None if found is None else CoreLoads(found, size, shape, self.data, self.flags, self.log)
         self._stores = None if found is None else CoreStores(found, shape, self.data, self.flags, self.dirty)
         self._pending = CopyGroups(shape)
         self._blocks = np.arange(shape[1])[None, :]
@@ -93,8 +93,8 @@ class SharedMemory:
         `columns`, which broadcasts to the lanes, has the number of the block whose memory it is, by default the lane's
         own. Returns the values, and the poison of each: the bits that were never written. Raises Stop for a fault.
         """
-        if self._core is not None:
-            found = self._core.load(address, offset, size, count, mask, instruction, columns)
+        if self.core_loads is not None:
+            found = self.core_loads.load(address, offset, size, count, mask, instruction, columns)
             if found is not None:
                 if self.touched is not None:
                     self.touched.append((*found[1:], size * count))

@@ -94,9 +94,10 @@ class Core:
     """The loaded core. `run` runs a plan: its address, tuples of arrays given and asked for, threads, and blocks.
 
     `accesses` make or note accesses to memory, from a tuple of arrays and the address of an array of numbers.
-    `load_shared` loads from shared memory, from the same, and notes the reads, from another tuple and address; so does
-    `load_boxes` with boxes of a tensor that come there, of which it returns how many there are.
-    `start_products` starts products of warps, from what they read, and from what that is added to.
+    `load_shared` loads from shared memory, from the same, and notes the reads, from another tuple and address; so do
+    `load_several`, which returns the number of the first that it has not made, and `load_boxes` with boxes of a tensor
+    that come there, of which it returns how many there are. `start_products` starts products of warps, from what they
+    read, and from what that is added to.
     """
 
     path: Path
@@ -104,6 +105,7 @@ class Core:
     run: Callable[[int, tuple[Any, ...], tuple[Any, ...], int, int], int]
     accesses: dict[Noted, Callable[[tuple[Any, ...], int], int]]
     load_shared: Callable[[tuple[Any, ...], int, tuple[Any, ...], int | None], int]
+    load_several: Callable[[tuple[Any, ...], int, tuple[Any, ...], int | None], int]
     load_boxes: Callable[[tuple[Any, ...], int, tuple[Any, ...], int], int]
     start_products: Callable[[tuple[Any, ...], int, tuple[Any, ...], int], int]
 
@@ -166,7 +168,7 @@ def _loaded(path: Path) -> Core:
     accesses: dict[Noted, Callable[[tuple[Any, ...], int], int]] = {name: getattr(library, name) for name in _ACCESSES}
     for name in _ACCESSES:
         getattr(library, name).argtypes = [ctypes.py_object, ctypes.c_void_p]
-    double = library.load_shared, library.load_boxes, library.start_products
+    double = library.load_shared, library.load_several, library.load_boxes, library.start_products
     for both in double:
         both.argtypes = [ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
     return Core(path, operations, library.run, accesses, *double)

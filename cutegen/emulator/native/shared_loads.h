@@ -71,14 +71,19 @@ static void load_alike(const Each *mask, const Each *address, const char *data, 
     }
 }
 
+// The arrays of a load.
+typedef struct {
+    Each mask, rows, columns, address;
+    const char *data, *flags;
+    const Array *values;
+} Loading;
+
 // Loads by the lanes of a mask; other lanes get zeros. Fills the array of rows, which has the first unit of each lane.
-// The arrays in `noting`, with their numbers, are those of the same reads for `note_reads`, where these are to be noted:
-// FINE and NEW mean the same here.
-int load_shared(const char *tuple, Load *load, const char *noting, const s64 *noted) {
-    const Each mask = each_of(tuple, FROM_MASK), rows = each_of(tuple, FROM_ROWS);
-    const Each columns = each_of(tuple, FROM_COLUMNS), address = each_of(tuple, FROM_ADDRESS);
-    const char *data = array_in(tuple, FROM_DATA)->data, *flags = array_in(tuple, FROM_FLAGS)->data;
-    const Array *values = array_in(tuple, TO_VALUES);
+// `access` is the same access for `noted_reads`, where that is to be noted: FINE and NEW mean the same here.
+static int load_one(const Loading *from, Load *load, const Access *access) {
+    const Each mask = from->mask, rows = from->rows, columns = from->columns, address = from->address;
+    const char *data = from->data, *flags = from->flags;
+    const Array *values = from->values;
     s64 threads = load->threads, blocks = load->blocks, unit = load->unit, shift = __builtin_ctzll(unit);
     s64 each = load->bytes / unit, count = load->count * each, size = count * unit;
     s64 low = INT64_MAX, high = INT64_MIN;
@@ -101,8 +106,8 @@ int load_shared(const char *tuple, Load *load, const char *noting, const s64 *no
             high = place > high ? place : high;
         }
     if (low > high) return WRONG;
-    if (noted) {
-        int result = noted_reads(access_of(noting, noted));
+    if (access) {
+        int result = noted_reads(*access);
         if (result != FINE) return result;
     }
     load->low = low;
@@ -128,4 +133,47 @@ int load_shared(const char *tuple, Load *load, const char *noting, const s64 *no
                 }
         }
     return FINE;
+}
+
+// A load. The arrays in `noting`, with their numbers, are those of the same reads for `note_reads`, if they are noted.
+int load_shared(const char *tuple, Load *load, const char *noting, const s64 *noted) {
+    const Loading from = {
+        each_of(tuple, FROM_MASK), each_of(tuple, FROM_ROWS), each_of(tuple, FROM_COLUMNS), each_of(tuple, FROM_ADDRESS),
+        array_in(tuple, FROM_DATA)->data, array_in(tuple, FROM_FLAGS)->data, array_in(tuple, TO_VALUES)};
+    if (!noted) return load_one(&from, load, NULL);
+    const Access access = access_of(noting, noted);
+    return load_one(&from, load, &access);
+}
+
+enum { ALL_MASK, ALL_DATA, ALL_FLAGS, ALL_NUMBERS, ALL_LINES, ALL_WHICH, ALL_ROWS, ALL_VALUES, ALL_ADDRESSES };
+enum { ALL_COUNT, ALL_FIRST, ROWS_OF_EACH };
+
+// Several loads of as many values by the same lanes, in their own memory, from the number ALL_FIRST on, each from one of
+// the addresses; `noting` and `noted` are as for one load, but for the rows, the units and the line of each. Returns the
+// number of the first that is not in order, or how many there are.
+int load_several(const char *tuple, const s64 *given, const char *noting, const s64 *noted) {
+    Load *loads = (void *)array_in(tuple, ALL_NUMBERS)->data;
+    const s64 *lines = (void *)array_in(tuple, ALL_LINES)->data, *which = (void *)array_in(tuple, ALL_WHICH)->data;
+    const Array *rows = array_in(tuple, ALL_ROWS), *all = array_in(tuple, ALL_VALUES);
+    intptr_t lengths[3] = {loads->count, all->lengths[1], all->lengths[2]};
+    Array values = {NULL, 3, lengths, all->steps};
+    Loading from = {
+        each_of(tuple, ALL_MASK), each_of(tuple, ALL_ROWS), {0, 0, 0}, {0, 0, 0}, array_in(tuple, ALL_DATA)->data,
+        array_in(tuple, ALL_FLAGS)->data, &values};
+    s64 own[EXTRAS + 1];
+    Access access;
+    if (noted) {
+        memcpy(own, noted, sizeof own);
+        access = access_of(noting, own);
+        access.rows = from.rows;
+        own[COUNT] = loads->count * loads->bytes / loads->unit;
+    }
+    for (s64 i = given[ALL_FIRST]; i < given[ALL_COUNT]; i++) {
+        if (given[ROWS_OF_EACH]) from.rows.data = rows->data + i * rows->steps[0];
+        from.address = from.columns = each_of(tuple, ALL_ADDRESSES + which[i]);
+        values.data = all->data + i * loads->count * all->steps[0];
+        own[LINE] = lines[i];
+        if (load_one(&from, loads + i, noted ? &access : NULL) != FINE) return (int)i;
+    }
+    return (int)given[ALL_COUNT];
 }

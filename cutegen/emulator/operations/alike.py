@@ -16,6 +16,7 @@ from cutegen.emulator.lanes import Mask, spread
 from cutegen.emulator.operations.multiply_adds import FEWEST as FEWEST_SUMS
 from cutegen.emulator.operations.multiply_adds import MultiplyAdd, MultiplyAdds
 from cutegen.emulator.operations.operands import Getter, Operation
+from cutegen.emulator.operations.shared_loads import loads_together
 from cutegen.emulator.operations.state import Lanes
 
 FEWEST = 3
@@ -92,7 +93,8 @@ def gather_alike(
     reads: Sequence[Sequence[int]],
     writes: Sequence[Sequence[int] | None],
 ) -> tuple[tuple[int, Operation], ...]:
-    """The operations of a basic block, each with the number of its instruction, with those that are alike done at once.
+    """The operations of a basic block, each with the number of its instruction, with those that are alike done at once,
+    and loads that follow each other.
 
     These come where the first of them was, if nothing in between reads or writes what they write, or writes what they
     read. `reads` and `writes` say which slots each instruction reads and writes; where it does more than that and read
@@ -132,7 +134,7 @@ def gather_alike(
             together.append((some[0][0], MultiplyAdds(sums)))
         else:
             together += some
-    return tuple(together)
+    return loads_together(together)
 
 
 def _registers(

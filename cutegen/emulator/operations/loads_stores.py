@@ -18,6 +18,7 @@ from cutegen.emulator.memory.shared_memory import SharedMemory
 from cutegen.emulator.operations.addresses import read_pointer
 from cutegen.emulator.operations.operands import Note, Operation, Places, getter
 from cutegen.emulator.operations.peers import whose_memory
+from cutegen.emulator.operations.shared_loads import SharedLoad, extend
 from cutegen.emulator.operations.state import Lanes
 from cutegen.emulator.ptx.model import Address, Immediate, Instruction, Kernel, Operand, Register, Symbol, Vector
 from cutegen.emulator.ptx.types import STORAGE, Type
@@ -115,18 +116,17 @@ def load_operation(
     where = read_pointer(reader, source, access.space, slots, places)
     for memory in _memories_of(access.space):
         note(memory, access.size)
-    signed, size, near = access.kind.kind == "s", access.size, access.space == "shared" and not access.peers
+    signed = access.kind.kind == "s"
+    if access.space == "shared" and not access.peers:
+        return SharedLoad(where, access.size, tuple(targets), signed, instruction)
 
     def load(lanes: Lanes, mask: Mask) -> None:
         address = where.known_base(lanes, mask, instruction)
         active = lanes.active(mask)
-        if near:
-            values, poison = lanes.shared.load(address, where.offset, size, access.count, active, instruction)
-        else:
-            values, poison = _load(lanes, access, address, where.offset, active, instruction)
+        values, poison = _load(lanes, access, address, where.offset, active, instruction)
         for target, value, bad in zip(targets, values, poison, strict=True):
             if target is not None:
-                lanes.put(target[0], _extend(value, target[1], signed), mask, bad)
+                lanes.put(target[0], extend(value, target[1], signed), mask, bad)
 
     return load
 
@@ -138,16 +138,6 @@ def _memories_of(space: str) -> tuple[str, ...]:
     if space == "local":
         return ()
     return ("global", "shared") if not space else ("shared",) if space == "shared" else ("global",)
-
-
-def _extend(value: Array, width: int, signed: bool) -> Array:
-    """Raw bits extended to a register of `width` bits, by the sign if `signed`, else by zeros."""
-    storage = STORAGE[width]
-    if value.dtype == storage:
-        return value
-    if signed:
-        return value.view(np.dtype(f"i{value.dtype.itemsize}")).astype(f"i{width // 8}").view(storage)
-    return value.astype(storage)
 
 
 def _load_parameter(
@@ -170,7 +160,7 @@ def _load_parameter(
         raw = np.frombuffer(lanes.parameters, storage, access.count, start)
         for i, target in enumerate(targets):
             if target is not None:
-                lanes.put(target[0], _extend(raw[i : i + 1].reshape(()), target[1], signed), mask)
+                lanes.put(target[0], extend(raw[i : i + 1].reshape(()), target[1], signed), mask)
 
     return load
 

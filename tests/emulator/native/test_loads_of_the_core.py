@@ -18,6 +18,8 @@ from cutegen.emulator.memory.core_loads import CoreLoads
 from cutegen.emulator.memory.placement import BASE
 from cutegen.emulator.memory.shared_memory import SharedMemory
 from cutegen.emulator.memory.units import UNITS
+from cutegen.emulator.operations.addresses import Pointer
+from cutegen.emulator.operations.shared_loads import SharedLoad, SharedLoads, loads_together
 from cutegen.emulator.ptx.model import Instruction
 
 SHAPE, CLUSTER, BYTES = (40, 4), 2, 2000
@@ -92,7 +94,7 @@ def test_the_core_loads_and_notes_what_numpy_does(unit: int, ordered: bool) -> N
     random = np.random.default_rng(unit)
     clocks = Clocks(SHAPE, CLUSTER) if ordered else None
     by_core, by_numpy = (memory(unit, clocks, np.random.default_rng(unit)) for _ in range(2))
-    loads = by_core._core
+    loads = by_core.core_loads
     assert loads is not None
     taken: list[bool] = []
 
@@ -102,7 +104,7 @@ def test_the_core_loads_and_notes_what_numpy_does(unit: int, ordered: bool) -> N
         return found
 
     loads.load = load  # type: ignore[method-assign]
-    by_numpy._core = None
+    by_numpy.core_loads = None
     if isinstance(by_numpy.log, SharedHistory):
         by_numpy.log._core = None
     everyone, clusters = np.ones(SHAPE, np.bool_), np.arange(SHAPE[1])[None, :] // CLUSTER
@@ -147,5 +149,102 @@ def test_an_offset_that_only_fits_together_with_the_address() -> None:
     instruction = Instruction("ld", (), None, (), 1, None, "")
     given = (np.asarray(BASE + 6, np.uint32), 2, 4, 1, None, instruction)
     found = made.load(*given)[0][0].item()
-    made._core = None
+    made.core_loads = None
     assert (found, made.load(*given)[0][0].item()) == (2, 2)
+
+
+class Registers:
+    """What an operation needs of lanes: registers of 32 bits, and a shared memory."""
+
+    def __init__(self, shared: SharedMemory, bits: list[Any]) -> None:
+        self.shared, self.bits, self.wide = shared, list(bits), [None] * len(bits)
+        self.poison: dict[int, Any] = {}
+
+    def get(self, slot: int) -> Any:
+        return self.bits[slot]
+
+    def put(self, slot: int, value: Any, mask: Mask, poison: Any = None) -> None:
+        if poison is None:
+            self.poison.pop(slot, None)
+        else:
+            self.poison[slot] = np.where(True if mask is None else mask, poison, 0)
+        old = np.broadcast_to(self.bits[slot], SHAPE)
+        self.bits[slot] = np.where(np.broadcast_to(True if mask is None else mask, SHAPE), value, old)
+        self.wide[slot] = None
+
+    def active(self, mask: Mask) -> Mask:
+        return mask
+
+    def clean(self, slots: Any, mask: Mask) -> bool:
+        return not any(slot in self.poison for slot in slots)
+
+    def refuse_register(self, slot: int, *_: Any) -> None:
+        if slot in self.poison:
+            raise Stop("never-written", "an address", None)
+
+
+def run(operations: Any, lanes: Registers, mask: Mask) -> str:
+    """Runs operations; what is wrong."""
+    try:
+        for operation in operations:
+            operation(lanes, mask)
+    except Stop as stop:
+        return f"{stop} {stop.lane} {stop.instruction} {stop.witnesses}"
+    return ""
+
+
+@pytest.mark.parametrize("unit", [2, 4, 8])
+@pytest.mark.parametrize("ordered", [True, False])
+def test_several_loads_at_once_are_as_one_after_the_other(unit: int, ordered: bool) -> None:
+    native_core()
+    random = np.random.default_rng(unit)
+    clocks = Clocks(SHAPE, CLUSTER) if ordered else None
+    at_once, in_turn = (memory(unit, clocks, np.random.default_rng(unit)) for _ in range(2))
+    for made in (at_once, in_turn):
+        made.touched = None
+    everyone, clusters = np.ones(SHAPE, np.bool_), np.arange(SHAPE[1])[None, :] // CLUSTER
+    told: list[str] = []
+    for start in range(1, 900, 10):
+        size, count, signed = int(random.choice([s for s in (2, 4, 8) if s >= unit])), int(random.choice([1, 2])), False
+        first, _ = some_address(random, size * count)
+        other, _ = some_address(random, size * count)
+        bits = [
+            first.astype("u4"),
+            other.astype("u4"),
+            *(np.full(SHAPE, i, "u4" if size < 8 else "u8") for i in range(20)),
+        ]
+        each = []
+        for i in range(int(random.integers(2, 9))):
+            slot = int(random.integers(0, 2))
+            targets = tuple((2 + (i * count + j) % 20, 32 if size < 8 else 64) for j in range(count))
+            where = Pointer(lambda lanes, slot=slot: lanes.get(slot), int(random.choice([0, 8, 16])), slot)  # type: ignore[misc]
+            each.append(SharedLoad(where, size, targets, signed, Instruction("ld", (), None, (), start + i, None, "")))
+        mask = some_lanes(random)
+        ((_, group),) = loads_together(list(enumerate(each)))
+        assert isinstance(group, SharedLoads)
+        lanes = [Registers(made, bits) for made in (at_once, in_turn)]
+        said = [run([group], lanes[0], mask), run(each, lanes[1], mask)]
+        assert said[0] == said[1]
+        told += said[:1]
+        shown = np.broadcast_to(True if mask is None else mask, SHAPE)
+        for one, two in zip(lanes[0].bits[2:], lanes[1].bits[2:], strict=True):
+            assert np.array_equal(np.broadcast_to(one, SHAPE)[shown], np.broadcast_to(two, SHAPE)[shown])
+        assert lanes[0].poison.keys() == lanes[1].poison.keys()
+        assert state(at_once) == state(in_turn)
+        if clocks is not None and random.random() < 0.3:
+            clocks.meet(everyone, clusters)
+            write = np.broadcast_to(np.arange(SHAPE[0])[:, None] * 8 + BASE, SHAPE)
+            for made in (at_once, in_turn):
+                made.log.write(made.access(write, 0, 8, None, each[0].instruction))
+            if random.random() < 0.9:
+                clocks.meet(everyone, clusters)
+    assert min(sum(map(bool, told)), sum(not one for one in told)) > 10, told
+
+
+def test_a_load_of_what_another_one_loads_comes_after_it() -> None:
+    where = [Pointer(lambda lanes, slot=slot: lanes.get(slot), 0, slot) for slot in range(4)]  # type: ignore[misc]
+    line = Instruction("ld", (), None, (), 1, None, "")
+    loads = [SharedLoad(where[i], 4, ((i + 1, 32),), False, line) for i in (0, 2, 1)]
+    assert [len(getattr(one, "each", "1")) for _, one in loads_together(enumerate(loads))] == [2, 1]
+    loads = [SharedLoad(where[0], 4, ((1, 32),), False, line), SharedLoad(where[0], 8, ((2, 64),), False, line)]
+    assert [number for number, _ in loads_together(enumerate(loads))] == [0, 1]
