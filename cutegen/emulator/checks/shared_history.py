@@ -49,7 +49,7 @@ class SharedHistory:
         self._who: Array = np.zeros((0, units), np.uint32)
         self._when: Array = np.zeros((0, units), np.int32)
         self.products = ProductReadings(
-            clocks, self._writer, self._written, self._lines[1], self._gathered, self._pending
+            clocks, self._writer, self._written, self._lines[1], self._gathered, self.pending
         )
         self._known: tuple[SharedAccess, Touches] | None = None  # the last access unit by unit
         found = core()
@@ -179,14 +179,14 @@ class SharedHistory:
         """
         if self._by_core("are_readable", access) != AccessResult.FINE:
             self._check_writer(access.instruction, self.touches(access), "reads")
-        self._pending().begin(self._run(access), access.instruction.line, distinct=True)
+        self.pending().begin(self._run(access), access.instruction.line, distinct=True)
 
     def check_gather(self, instruction: Instruction, touches: Touches) -> None:
         """Raises Stop unless units may be read by an asynchronous operation now, in the async proxy."""
         self._check_writer(instruction, touches, "reads")
         self.check_fence(instruction, touches)
 
-    def _pending(self) -> PendingReads:
+    def pending(self) -> PendingReads:
         """What asynchronous operations still read."""
         if self._sources is None:
             self._sources = PendingReads(self.shape[0] * self.shape[1])

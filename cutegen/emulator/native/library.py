@@ -75,6 +75,7 @@ Noted = Literal[
     "find_operands",
     "gather_registers",
     "land_accumulators",
+    "land_box",
     "shuffle",
     "multiply_warps",
     "spread_matrices",
@@ -96,8 +97,8 @@ class Core:
     `accesses` make or note accesses to memory, from a tuple of arrays and the address of an array of numbers.
     `load_shared` loads from shared memory, from the same, and notes the reads, from another tuple and address; so do
     `load_several`, which returns the number of the first that it has not made, and `load_boxes` with boxes of a tensor
-    that come there, of which it returns how many there are. `start_products` starts products of warps, from what they
-    read, and from what that is added to.
+    that come there, of which it returns how many there are, as `store_boxes` does of others. `start_products` starts
+    products of warps, from what they read, and from what that is added to.
     """
 
     path: Path
@@ -107,6 +108,7 @@ class Core:
     load_shared: Callable[[tuple[Any, ...], int, tuple[Any, ...], int | None], int]
     load_several: Callable[[tuple[Any, ...], int, tuple[Any, ...], int | None], int]
     load_boxes: Callable[[tuple[Any, ...], int, tuple[Any, ...], int], int]
+    store_boxes: Callable[[tuple[Any, ...], int, tuple[Any, ...], int], int]
     start_products: Callable[[tuple[Any, ...], int, tuple[Any, ...], int], int]
 
 
@@ -168,7 +170,10 @@ def _loaded(path: Path) -> Core:
     accesses: dict[Noted, Callable[[tuple[Any, ...], int], int]] = {name: getattr(library, name) for name in _ACCESSES}
     for name in _ACCESSES:
         getattr(library, name).argtypes = [ctypes.py_object, ctypes.c_void_p]
-    double = library.load_shared, library.load_several, library.load_boxes, library.start_products
+    double = (
+        *(library.load_shared, library.load_several, library.load_boxes),
+        *(library.store_boxes, library.start_products),
+    )
     for both in double:
         both.argtypes = [ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
     return Core(path, operations, library.run, accesses, *double)

@@ -28,14 +28,14 @@ from cutegen.emulator.synchronisation.mbarrier import Arrival
 from cutegen.emulator.synchronisation.mbarrier_uses import Uses
 
 _ROOM = 256  # copies of one instruction
-_MODES = 5  # that the core has room for
+MODES = 5  # that the core has room for
 _BOXED = 6  # whole numbers that it gives of each copy
 _ARRIVES, _NEXT, _ARENA = (
     12,
     32,
     33,
 )  # the places, among the numbers that it is given, of what changes from call to call
-_ANYWHERE = np.zeros((1, 1), np.int64)
+ANYWHERE = np.zeros((1, 1), np.int64)
 _NAME = "boxes"  # under which lanes keep a `BoxLoads`
 
 
@@ -148,32 +148,32 @@ class BoxLoads:
         maps = np.asarray(load.box.pointer.base(lanes)).itemsize
         ranks = 0 if load.multicast is None else np.asarray(load.multicast.mask(lanes)).itemsize
         memory = (BASE, shared.size, shared.unit, len(self._arenas), _ROOM, 0)
-        about = (*places, at - load.box.pointer.offset, maps, ranks, *memory, *_described(tensor), 0, -1)
+        about = (*places, at - load.box.pointer.offset, maps, ranks, *memory, *described(tensor), 0, -1)
         numbers = np.array(about, np.int64)
-        box = SharedAccess(_ANYWHERE, tensor.bytes // shared.unit, None, load.instruction, 0, 0)
+        box = SharedAccess(ANYWHERE, tensor.bytes // shared.unit, None, load.instruction, 0, 0)
         return _Told(numbers, numbers.ctypes.data, box, tensor.bytes)
 
 
 @lru_cache(maxsize=64)
-def _described(tensor: TensorMap) -> tuple[int, ...]:
+def described(tensor: TensorMap) -> tuple[int, ...]:
     """What the core is told of a tensor."""
-    modes = [(*some, *[1] * (_MODES - len(some))) for some in (tensor.sizes, tensor.strides, tensor.box)]
+    modes = [(*some, *[1] * (MODES - len(some))) for some in (tensor.sizes, tensor.strides, tensor.box)]
     return (tensor.address, tensor.itemsize, tensor.swizzle, tensor.rank, *modes[0], *modes[1], *modes[2])
 
 
 def box_loads(lanes: Lanes) -> BoxLoads | None:
     """The loads of boxes by the core, made once for lanes; None without one, and where more is kept than it knows."""
     if _NAME not in lanes.kept:
-        lanes.kept[_NAME] = _made(lanes)
-    found = lanes.kept[_NAME]
-    assert found is None or isinstance(found, BoxLoads)
-    return found
+        found = core()
+        lanes.kept[_NAME] = BoxLoads(found, lanes) if found is not None and can_be_told(lanes) else None
+    made = lanes.kept[_NAME]
+    assert made is None or isinstance(made, BoxLoads)
+    return made
 
 
-def _made(lanes: Lanes) -> BoxLoads | None:
-    memory, log, found = lanes.access.memory, lanes.shared.log, core()
-    if found is None or not isinstance(log, SharedHistory) or not log.has_core or lanes.team.mbarriers.table is None:
-        return None
-    if memory.traced or memory.journal is not None or memory.is_folded or lanes.origins is not None:
-        return None
-    return BoxLoads(found, lanes)
+def can_be_told(lanes: Lanes) -> bool:
+    """Whether the core knows all that is kept of the accesses of lanes."""
+    memory, log = lanes.access.memory, lanes.shared.log
+    if not isinstance(log, SharedHistory) or not log.has_core or lanes.team.mbarriers.table is None:
+        return False
+    return not (memory.traced or memory.journal is not None or memory.is_folded or lanes.origins is not None)

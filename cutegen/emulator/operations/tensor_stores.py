@@ -23,6 +23,7 @@ from cutegen.emulator.instructions.reader import InstructionReader
 from cutegen.emulator.lanes import WARP, Mask
 from cutegen.emulator.memory.runs import PIECE, store_places
 from cutegen.emulator.memory.tensor_maps import TensorMap, swizzled_pieces
+from cutegen.emulator.operations.boxes_stored import box_stores
 from cutegen.emulator.operations.bulk_copies import Lane, begin_copy, begin_reads
 from cutegen.emulator.operations.mbarrier_operations import SharedOperand, read_mbarrier
 from cutegen.emulator.operations.operands import Operation, Places
@@ -49,8 +50,15 @@ def tensor_store_operation(reader: InstructionReader, rank: int, slots: Mapping[
         here = whole(lanes.active(mask), lanes.shape)
         box.check_known(lanes, mask)
         asked: dict[tuple[int, int], tuple[TensorMap, tuple[int, ...], int]] = {}
-        for thread, block in zip(*np.nonzero(here & ~_repeated(lanes, here)), strict=True):
-            lane = int(thread), int(block)
+        mine, done = here & ~_repeated(lanes, here), 0
+        together = box_stores(lanes)
+        if together is not None and has_any(mine):
+            first_lane = divmod(int(mine.argmax()), lanes.shape[1])
+            done = together.store(box, origin, lanes, mine, *box.map_at(lanes, first_lane))
+        for number in () if done == here.size else np.flatnonzero(mine).tolist():
+            if number < done:
+                continue
+            lane = divmod(number, lanes.shape[1])
             one = *box.at(lanes, lane), shared_start(lanes, origin.access_of(lanes, lane)[0], lane)
             first = asked.setdefault((lane[0] // WARP, lane[1]), one)
             if first is one:

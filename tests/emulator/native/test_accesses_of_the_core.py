@@ -48,7 +48,7 @@ def access(random: np.random.Generator, line: int, writes: bool) -> SharedAccess
 
 def state(history: SharedHistory) -> list[np.ndarray]:
     """All that is kept of the units."""
-    kept = [history._writer, history._written, history._lines, history._row_of, history._pending().count]
+    kept = [history._writer, history._written, history._lines, history._row_of, history.pending().count]
     kept += [history._gathered.agents, history._gathered.times]
     return [np.array(one) for one in (*kept, *(one[: len(history._readers)] for one in (history._who, history._when)))]
 

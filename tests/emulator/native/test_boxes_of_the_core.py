@@ -1,4 +1,4 @@
-"""Boxes that the C core loads, of all lanes in one call, are those that numpy loads of one lane after the other."""
+"""Boxes that the C core loads and stores, of all lanes in one call, are those of numpy, of one lane after the other."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from cluster_kit import BOTH
 from emulator_kit import go, native_core
 from tensor_map_kit import THREADS, bound, mapped_kernel, tensor_map
 
+from cutegen.emulator.operations.boxes_stored import BoxStores
 from cutegen.emulator.operations.boxes_together import BoxLoads
 
 BLOCKS = 4
@@ -35,7 +36,7 @@ def outcome(body: str, seed: int, role: str = "in", **more: Any) -> tuple[str, l
     given, _ = bound(role, BLOCKS)
     extra = bytes(48) + tensor_map(given[0].told, **more)
     report = go(mapped_kernel(body), given, grid=BLOCKS, block=THREADS, cluster=2, seed=seed, extra=extra)
-    return re.sub(r" in [\d.]+ s", "", str(report)), [int(x) for one in given for x in one.bytes()]
+    return re.sub(r" in [\d.]+ s| address 0x\w+,", "", str(report)), [int(x) for one in given for x in one.bytes()]
 
 
 @pytest.fixture
@@ -137,3 +138,69 @@ def test_what_the_tensor_lacks_is_zeros(at: tuple[int, int], loaded: list[int]) 
     report = go(mapped_kernel(body), given, grid=BLOCKS, block=THREADS, cluster=2, extra=extra)
     assert report.ok and loaded == [BLOCKS], str(report)
     assert (given[1].bytes().view(np.uint32).reshape(BLOCKS, 4, 16) == boxed(a, *at)).all()
+
+
+# Each block stores a box, 16 words by 4, which the boxes of two others have a part of unless they are 16 words apart
+FILL, FENCE, MEET = "st.shared.b32 [%r6], %r2;\n", "fence.proxy.async.shared::cta;\n", "bar.sync 0;\n"
+STORE = "@%p1 cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%rd20, {%r20, %r21}], [smem];\n"
+COMMIT, READ = "@%p1 cp.async.bulk.commit_group;\n", "@%p1 cp.async.bulk.wait_group.read 0;\n"
+ARRIVED = READ.replace(".read", "")
+APART = "mul.lo.u32 %r20, %r1, 16;\nmov.u32 %r21, 0;\n"
+BACK = MEET + "ld.global.b32 %r21, [%rd0];\nst.global.b32 [%rd12], %r21;\n"
+STORED = APART + FILL + FENCE + MEET + STORE + COMMIT + READ
+STORES = [
+    (STORED, "", "", "ok"),
+    (STORED, "%r21, 0;", "%r21, 3;", "ok"),
+    (STORED, "%r21, 0;", "%r21, 5;", "ok"),
+    (STORED, "%r1, 16;", "%r1, 16;\nsub.u32 %r20, %r20, 4;", "ok"),
+    (STORED, "%r1, 16;", "%r1, 4;", "nothing orders"),
+    (STORED, "%r1, 16;", "%r1, 15;", "multiple"),
+    (STORED, "@%p1 cp.async.bulk.tensor", "cp.async.bulk.tensor", "nothing orders"),
+    (STORED, "@%p1 cp.async.bulk.tensor", "@%p3 cp.async.bulk.tensor", "ok"),
+    (STORED, FENCE, "", "no fence.proxy.async between"),
+    (STORED, MEET, "", "race"),
+    (STORED, FILL, "@!%p1 " + FILL, "never written"),
+    (STORED, COMMIT, "", "may still read shared memory"),
+    (STORED, READ, "", "may still read shared memory"),
+    (STORED, READ, FILL + READ, "still reads"),
+    (STORED, READ, READ + MEET + FILL, "ok"),
+    (STORED, READ, READ + BACK, "nothing orders"),
+    (STORED, READ, ARRIVED + "setp.lt.u32 %p4, %r2, 64;\n@!%p4 exit;\n" + BACK, "ok"),
+    (STORED, READ, STORE + COMMIT + READ, "nothing orders"),
+    (STORED, READ, ARRIVED + STORE + COMMIT + READ, "ok"),
+    (STORED, "[smem];", "[smem+64];", "a multiple of 128"),
+    (STORED, "[smem];", "[smem+896];", "bytes"),
+    (STORED, "[%rd20, {", "[%rd21, {", "an address"),
+]
+
+
+@pytest.fixture
+def stored(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many lanes there were, or the first that the core has not stored a box of, each time that some were to be."""
+    found: list[int] = []
+    real = BoxStores.store
+
+    def store(self: BoxStores, *given: Any) -> int:
+        found.append(real(self, *given))
+        return found[-1]
+
+    monkeypatch.setattr(BoxStores, "store", store)
+    return found
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(("body", "old", "new", "told"), STORES)
+def test_the_core_stores_boxes_as_numpy_does(
+    body: str, old: str, new: str, told: str, seed: int, stored: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    native_core()
+    assert old in body
+    body = "setp.lt.u32 %p3, %r0, 32;\n" + (body.replace(old, new, 1) if old else body)
+    maps: list[dict[str, Any]] = [{}, {"swizzle": 2}, {"sizes": (16, 5), "swizzle": 3}]
+    found = [outcome(body, seed, role, **more) for role in ("inout", "in") for more in maps]
+    if told == "ok":
+        assert any(lanes and not lanes % (2 * THREADS) for lanes in stored), stored
+    else:
+        assert all("FAULT" in text for text, _ in found), found[0][0]
+    monkeypatch.setattr(BoxStores, "store", lambda *_: 0)
+    assert [outcome(body, seed, role, **more) for role in ("inout", "in") for more in maps] == found

@@ -72,7 +72,7 @@ def test_reads_begin_and_end_as_numpy_notes_them(seed: int) -> None:
             numbers = random.permutation(4)[: random.integers(1, 5)].tolist()
             for history in histories:
                 history.products.end(LINE, reads, agents * 2, None, numbers)
-        pending = [history._pending() for history in histories]
+        pending = [history.pending() for history in histories]
         assert np.array_equal(pending[0].count, pending[1].count) and np.array_equal(pending[0].lines, pending[1].lines)
         assert np.array_equal(histories[0]._gathered.times, histories[1]._gathered.times)
         assert np.array_equal(histories[0]._lines, histories[1]._lines)
