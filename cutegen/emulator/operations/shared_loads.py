@@ -67,11 +67,12 @@ class SharedLoads:
         if by_core is not None and (not lanes.poison or lanes.clean(self._slots, mask)):
             addresses = [np.asarray(pointer.base(lanes)) for pointer in self._pointers]
             active = lanes.active(mask)
-            while done < len(each):
+            first = -1
+            while first < done < len(each):  # once one fails at once, others are likely to
                 first = done
                 values, done = by_core.load_several(self._loads, addresses, active, first)
                 self._put(lanes, mask, first, values)
-                if done < len(each):
+                if first < done < len(each):
                     each[done](lanes, mask)
                     done += 1
         for one in each[done:]:

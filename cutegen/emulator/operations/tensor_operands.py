@@ -51,7 +51,8 @@ class BoxOperand:
 
     def map_at(self, lanes: Lanes, lane: Lane) -> tuple[TensorMap, int]:
         """The tensor map of a lane, and its address. Raises Stop for one that does not fit."""
-        tensor, rank = tensor_map_of(lanes, self.pointer, lane, self.instruction), len(self.coordinates)
+        address, rank = self.pointer.known_at(lanes, lane, self.instruction), len(self.coordinates)
+        tensor = tensor_map_at(lanes, address, lane, self.instruction)
         if tensor.rank != rank:
             text = f"the map is of a tensor of rank {tensor.rank}, and the copy is of rank {rank}"
             raise Stop("tensor-map", text, self.instruction, lane)
@@ -59,7 +60,7 @@ class BoxOperand:
             size = tensor.box[0] * tensor.itemsize
             text = f"a box of {size} bytes along its innermost mode, no multiple of {PIECE}"
             raise Stop("tensor-map", text, self.instruction, lane)
-        return tensor, self.pointer.known_at(lanes, lane, self.instruction)
+        return tensor, address
 
 
 def read_rank(reader: InstructionReader) -> int:
@@ -82,7 +83,12 @@ def read_box(
 
 def tensor_map_of(lanes: Lanes, pointer: Pointer, lane: Lane, instruction: Instruction) -> TensorMap:
     """The tensor map that a lane points to. Raises Stop unless there is one."""
-    start = pointer.known_at(lanes, lane, instruction) - PARAMETERS
+    return tensor_map_at(lanes, pointer.known_at(lanes, lane, instruction), lane, instruction)
+
+
+def tensor_map_at(lanes: Lanes, address: int, lane: Lane, instruction: Instruction) -> TensorMap:
+    """The tensor map at an address, which a lane points to. Raises Stop unless there is one."""
+    start = address - PARAMETERS
     if start % ALIGN or not 0 <= start <= len(lanes.parameters) - BYTES:
         text = "its tensor map is not among the kernel's parameters, at a multiple of 64 bytes"
         raise Stop("tensor-map", text, instruction, lane)
