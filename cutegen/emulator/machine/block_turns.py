@@ -3,13 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from cutegen.emulator.machine.program import Block
+from typing import Protocol
 
 
-def turns_of(blocks: Sequence[Block]) -> tuple[int, ...] | None:
+class _End(Protocol):
+    """The end of a basic block, as `program.End`."""
+
+    @property
+    def kind(self) -> str: ...
+    @property
+    def target(self) -> int: ...
+    @property
+    def guard(self) -> int | None: ...
+
+
+class _Block(Protocol):
+    """A basic block, as `program.Block`."""
+
+    @property
+    def end(self) -> _End: ...
+
+
+def turns_of(blocks: Sequence[_Block]) -> tuple[int, ...] | None:
     """The turn of each basic block, by its number: lanes at one with an earlier turn go first. None where the order of
     the text does, in which a block stands before all that come after it, but for loops.
 
@@ -41,7 +56,7 @@ def turns_of(blocks: Sequence[Block]) -> tuple[int, ...] | None:
     return tuple(turns)
 
 
-def _following(block: Block, number: int) -> Iterator[int]:
+def _following(block: _Block, number: int) -> Iterator[int]:
     """The numbers of the blocks to which lanes may go from the end of that one."""
     end = block.end
     if end.kind == "branch":
