@@ -126,6 +126,7 @@ def test_gemms_of_a_form_share_functions_and_each_has_its_own_tiles_in_turn() ->
         own = names(cases, kernel.case)
         assert own >= OF_GEMMS and own & {"tiles in turn", "stages of parts"}, kernel.case
         assert any(re.fullmatch(r"K \d\d tiles and 1", name) for name in own) == (place in firsts), kernel.case
+        assert ("few tiles in turn" in own) == (place in firsts and "tiles in turn" in own), kernel.case
         assert own >= OF_FIRST_GEMMS | {"all one more"} if place in firsts else not own & OF_FIRST_GEMMS, kernel.case
         of_form = shared[place].type if place in shared else kernel.case, kernel.consumers > 1  # type: ignore[attr-defined]
         assert (of_form in counts) == (place not in firsts), kernel.case

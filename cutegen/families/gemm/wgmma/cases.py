@@ -77,7 +77,7 @@ def more_requests(plan: WarpspecializedPlan, tiles: Mapping[str, int]) -> Iterat
 
 
 def _in_turn(plan: WarpspecializedPlan, extent: Mapping[str, int]) -> Iterator[CaseRequest]:
-    """Tiles that one cluster walks: of fewer tiles along the sum than stages, and of more.
+    """Tiles that one cluster walks: of fewer tiles along the sum than stages, and of more; and few, in several orders.
 
     `extent` is how far tiles lie apart along the one mode, and how much there is of the other.
     """
@@ -105,6 +105,9 @@ def _in_turn(plan: WarpspecializedPlan, extent: Mapping[str, int]) -> Iterator[C
     # A warpgroup that skips a tile goes round the stages twice at once: the phase is another one than after one round
     steps = 2 * stages if plan.pingpong else max(stages + 1, 2 * stages - 1)
     yield replace(walked("long tiles in turn", why, several, max(steps, -(-least // several))), form=True)
+    several = taking * max(2, -(-(buffers + 1) // pieces))
+    why = "one cluster walks as few tiles as use some stage, some buffer and the accumulators again"
+    yield replace(walked("few tiles in turn", why, several, max(2, -(-(stages + 1) // several))), form=True)
 
 
 def verified_form(plan: WarpspecializedPlan) -> object:
