@@ -13,7 +13,7 @@ from cutegen.emulator.instructions.reader import InstructionReader
 from cutegen.emulator.lanes import WARP, Mask
 from cutegen.emulator.operations.operands import Getter, Operation, getter
 from cutegen.emulator.operations.state import Lanes
-from cutegen.emulator.ptx.model import Guard, Instruction, Operand, Register
+from cutegen.emulator.ptx.model import Guard, Immediate, Instruction, Operand, Register
 from cutegen.emulator.ptx.types import STORAGE, TYPES
 from cutegen.emulator.warps import exchanges
 from cutegen.emulator.warps.by_warp import by_thread, by_warp, check_converged, taking_part
@@ -188,6 +188,7 @@ def _election(reader: InstructionReader, slots: Mapping[str, int]) -> Operation:
     number = Register("_", 0) if unwanted else reader.target(number_operand, TYPES["b32"])
     leads = reader.target(leads_operand, TYPES["pred"])
     members, slot = _source(reader, mask_operand, "b32", slots)
+    fixed = mask_operand.bits if isinstance(mask_operand, Immediate) else None
 
     def elected(lanes: Lanes, mask: Mask) -> tuple[Array, Array]:
         """The number of each lane's leader, and whether the lane leads."""
@@ -199,9 +200,9 @@ def _election(reader: InstructionReader, slots: Mapping[str, int]) -> Operation:
 
     def elect(lanes: Lanes, mask: Mask) -> None:
         _check_written(lanes, (slot,), mask, instruction)
-        if slot < 0:  # a constant, with which a loop elects the same leaders in every round
-            state = instruction, lanes.active(mask), lanes.alive, lanes.left
-            key = tuple(map(id, state))
+        if fixed is not None:  # with which a loop elects the same leaders in every round, and so does another election
+            state = lanes.active(mask), lanes.alive, lanes.left
+            key = fixed, *map(id, state)
             if key not in lanes.leaders:
                 if len(lanes.leaders) >= _MASKS:
                     lanes.leaders.clear()
