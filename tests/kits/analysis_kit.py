@@ -233,7 +233,13 @@ def _note_accesses(found: Recording, monkeypatch: pytest.MonkeyPatch) -> None:
     """Notes every access of the block with number 0 to the emulator's memories."""
     from cutegen.emulator.memory.global_access import GlobalAccess
     from cutegen.emulator.memory.shared_memory import BASE, SharedMemory
+    from cutegen.emulator.operations.shared_loads import SharedLoads
 
+    def one_by_one(loads: SharedLoads, *lanes: Any) -> None:
+        for one in loads.each:
+            one(*lanes)
+
+    monkeypatch.setattr(SharedLoads, "__call__", one_by_one)  # as each of which they are noted
     inside = [0]  # accesses that an access makes, of its parts
 
     def watch(memory: type, method: str, space: str, kind: str, opcode: str = "") -> None:
