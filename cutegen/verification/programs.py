@@ -56,7 +56,7 @@ def _spoil(x: torch.Tensor) -> None:
         wrong = ~x
     else:
         if not x.dtype.is_signed and x.dtype is not torch.uint8:
-            x = x.view(getattr(torch, f"int{8 * x.itemsize}"))  # of whose bits torch has more on a GPU
+            x = x.view(getattr(torch, f"int{8 * x.itemsize}"))  # torch has no xor of unsigned words on a GPU
         wrong = x ^ (1 << (8 * x.itemsize - 2))  # by a quarter of the range, one bit
     first = torch.zeros(x.shape, dtype=torch.bool, device=wrong.device)
     first[(0,) * x.dim()] = x.numel() > 1

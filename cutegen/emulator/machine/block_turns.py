@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Protocol
+
+from cutegen.emulator.machine.program import Block, Program
+
+_NAME = "turns"  # under which a program keeps them
+
+Turns = tuple[int, ...] | None
 
 
-class _End(Protocol):
-    """The end of a basic block, as `program.End`."""
-
-    @property
-    def kind(self) -> str: ...
-    @property
-    def target(self) -> int: ...
-    @property
-    def guard(self) -> int | None: ...
+def turns_of(program: Program) -> Turns:
+    """The turn of each basic block of a program, by its number, as `turns_of_blocks` has them, found once."""
+    if _NAME not in program.kept:
+        program.kept[_NAME] = turns_of_blocks(program.blocks)
+    turns = program.kept[_NAME]
+    assert turns is None or isinstance(turns, tuple)
+    return turns
 
 
-class _Block(Protocol):
-    """A basic block, as `program.Block`."""
-
-    @property
-    def end(self) -> _End: ...
-
-
-def turns_of(blocks: Sequence[_Block]) -> tuple[int, ...] | None:
+def turns_of_blocks(blocks: Sequence[Block]) -> Turns:
     """The turn of each basic block, by its number: lanes at one with an earlier turn go first. None where the order of
     the text does, in which a block stands before all that come after it, but for loops.
 
@@ -56,7 +52,7 @@ def turns_of(blocks: Sequence[_Block]) -> tuple[int, ...] | None:
     return tuple(turns)
 
 
-def _following(block: _Block, number: int) -> Iterator[int]:
+def _following(block: Block, number: int) -> Iterator[int]:
     """The numbers of the blocks to which lanes may go from the end of that one."""
     end = block.end
     if end.kind == "branch":

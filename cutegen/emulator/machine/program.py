@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import Literal
 
 from cutegen.emulator.instructions.pure_op import PureOp
-from cutegen.emulator.machine.block_turns import turns_of
 from cutegen.emulator.memory.placement import Placement
 from cutegen.emulator.operations.alike import gather_alike
 from cutegen.emulator.operations.multiply_adds import MultiplyAdds, nothing
@@ -101,8 +100,3 @@ class Program:
     placement: Placement
     ordered: bool = False
     kept: dict[str, object] = field(default_factory=dict, compare=False, repr=False)
-
-    @cached_property
-    def turns(self) -> tuple[int, ...] | None:
-        """The turn of each basic block among those at which lanes wait; None where they go by their numbers."""
-        return turns_of(self.blocks)

@@ -19,6 +19,7 @@ from cutegen.emulator.checks.faults import Stop
 from cutegen.emulator.checks.global_races import Epochs
 from cutegen.emulator.lanes import WARP, Mask, both, first_lane, spread
 from cutegen.emulator.machine.apart import ThreadsApart, warps_of
+from cutegen.emulator.machine.block_turns import turns_of
 from cutegen.emulator.machine.either_way import EitherWay
 from cutegen.emulator.machine.joined_blocks import Arm
 from cutegen.emulator.machine.native_steps import native_steps
@@ -60,7 +61,8 @@ class Schedule:
         self.instructions = 0
         self._waiting: list[_Waiting] = []
         self._ready: dict[int, Mask] = {}  # basic block -> the lanes that wait there
-        self._turn = None if program.turns is None else program.turns.__getitem__
+        turns = turns_of(program)
+        self._turn = None if turns is None else turns.__getitem__
         self._later: list[dict[int, Mask]] = []  # parts that have not started, the next one last
         self._steps, self._all_lanes = Steps(lanes.shape), prod(lanes.shape)
         self._shares: dict[int, tuple[Array, float]] = {}

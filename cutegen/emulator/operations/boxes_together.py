@@ -30,11 +30,8 @@ from cutegen.emulator.synchronisation.mbarrier_uses import Uses
 _ROOM = 256  # copies of one instruction
 MODES = 5  # that the core has room for
 _BOXED = 6  # whole numbers that it gives of each copy
-_ARRIVES, _NEXT, _ARENA = (
-    12,
-    32,
-    33,
-)  # the places, among the numbers that it is given, of what changes from call to call
+# Places, among the numbers that it is given, of what changes from call to call; that of the arena follows
+_ARRIVES, _NEXT = 12, 32
 ANYWHERE = np.zeros((1, 1), np.int64)
 _NAME = "boxes"  # under which lanes keep a `BoxLoads`
 

@@ -50,6 +50,11 @@ def chooses(plan: RowwisePlan) -> bool:
     return plan.fewer_threads and not plan.walked and plan.warps_per_row > 1 and plan.cluster == 1
 
 
+def tells_warps(plan: RowwisePlan) -> bool:
+    """Whether accesses decide, too, if a row of one warp's threads has the launch for lanes of one warp."""
+    return chooses(plan) and bool(plan.flat.schedule.narrows)
+
+
 @dataclass(frozen=True)
 class LaunchText:
     """The launches of one kernel, of which a call has one.
@@ -69,7 +74,7 @@ def launches(plan: RowwisePlan) -> list[LaunchText]:
     """The launches of the kernels of a module, in the order in which `launch` tries them."""
     kernel, found = f"{plan.flat.kernel}_kernel", list[tuple[str, RowwisePlan, list[str]]]()
     if chooses(plan):
-        in_warp = "is_in_warp" if plan.flat.schedule.narrows else "row_threads <= 32"
+        in_warp = "is_in_warp" if tells_warps(plan) else "row_threads <= 32"
         found = [(in_warp, plan, ["in_warp=True"]), ("is_held", plan, ["in_warp=False"])]
     elif plan.longer is not None:
         found = [("is_held", plan, [])]

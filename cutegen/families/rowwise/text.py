@@ -24,6 +24,7 @@ from cutegen.families.rowwise.launch_text import (
     most_threads,
     narrowing_of,
     piece_size,
+    tells_warps,
 )
 from cutegen.families.rowwise.operand_text import splits
 from cutegen.families.rowwise.plan import RowwisePlan
@@ -146,6 +147,7 @@ def _context(plan: RowwisePlan) -> dict[str, Any]:
         ],
         "place": [_tile_name(plan), "own_values" if plan.fewer_threads else "tv_layout"],
         "launches": launches(plan),
+        "tells_warps": tells_warps(plan),
         "most_held": most_held(plan),
         "walks": texts.walks,
         "partials": texts.partials,

@@ -9,6 +9,7 @@ import pytest
 
 from cutegen.emulator import bind, launch, place
 from cutegen.emulator.host.launching import program_of
+from cutegen.emulator.machine.block_turns import turns_of
 
 HEAD = """
 .version 8.0
@@ -48,11 +49,11 @@ def test_all_lanes_of_a_warp_are_at_the_shuffle_behind_their_ways(text: str, by_
     launch(text, "sums", 1, 32, struct.pack("<Q", tensor.at), [tensor]).check()
     far, near = (50, 100) if text is LOOP else (100, 0)
     assert y.tolist() == [(i ^ 1) + (far if i > 11 else near) for i in range(32)]
-    assert (program_of(text, "sums").turns is None) == by_text
+    assert (turns_of(program_of(text, "sums")) is None) == by_text
 
 
 def test_a_loop_comes_before_what_is_behind_it() -> None:
-    turns = program_of(LOOP, "sums").turns
+    turns = turns_of(program_of(LOOP, "sums"))
     assert turns is not None
     head, loop, back, leave, far, meet = turns[:6]
     assert [head, loop, far, back, leave, meet] == [*range(6)]
