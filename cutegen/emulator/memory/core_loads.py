@@ -57,7 +57,7 @@ class CoreLoads:
         self.size, self.shape, self.data, self.flags, self.log = size, shape, data, flags, log
         self._load, self._load_several = core.load_shared, core.load_several
         self._numbers: dict[tuple[object, ...], tuple[Array, int]] = {}
-        self._known: dict[tuple[int, ...], tuple[Array, Array]] = {}
+        self._known: dict[tuple[object, ...], tuple[Array, Array]] = {}
         self._rows = np.zeros(shape, np.int64)
 
     def load(
@@ -136,7 +136,7 @@ class CoreLoads:
 
     def _several(self, loads: Loads, masked: bool, sizes: Sequence[int]) -> tuple[Array, Array]:
         """The numbers that the core is given of several loads, a row for each, and of all of them together."""
-        key = id(loads), masked, *sizes
+        key = loads, masked, *sizes
         found = self._known.get(key)
         if found is None:
             about, unit = (loads.size, loads.count), self.data.itemsize
