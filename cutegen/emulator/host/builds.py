@@ -12,6 +12,7 @@ from types import MappingProxyType, ModuleType
 from typing import Any
 
 from cutegen.atoms.mma import ADA
+from cutegen.compiling.unassembled import unassembled_code, without_empty_kernel
 from cutegen.compiling.unprinted import unprinted_code
 from cutegen.emulator.checks.faults import Fault, FaultError
 from cutegen.emulator.host.capture import HostCode
@@ -57,14 +58,14 @@ def build(module: ModuleType, target: str, lines: bool = True) -> Build:
 def _compile_to_ptx(module: ModuleType, target: str, lines: bool = True) -> tuple[str, Any]:
     """The PTX of a module for a target, by default with line information, and its host code as an MLIR module.
 
-    The assembler is told not to optimise, because only the PTX runs here.
+    The assembler only checks the PTX, which is all that runs here.
     """
     import cutlass.cute as cute
     from cutlass.cutlass_dsl import CuTeDSL
 
     keep = cute.KeepPTX()
     options = (keep, *[cute.GenerateLineInfo(True)][:lines], cute.PtxasOptions("-O0"))
-    with own_folder(CuTeDSL._get_dsl()) as folder, cached_line_tables(), unprinted_code():
+    with own_folder(CuTeDSL._get_dsl()) as folder, cached_line_tables(), unprinted_code(), unassembled_code():
         compiled = module.compile_for(target, options=options)
         written = Path(getattr(keep, "full_ptx_path", ""))
         if written.parent != folder:
@@ -72,7 +73,7 @@ def _compile_to_ptx(module: ModuleType, target: str, lines: bool = True) -> tupl
         ptx = getattr(getattr(compiled, "artifacts", None), "PTX", None)
     if not isinstance(ptx, str):
         raise ValueError(f"compile_for({target!r}) gives no PTX: does it pass `options` on to cute.compile?")
-    return _for_target(ptx.rstrip("\0"), target), compiled.ir_module
+    return _for_target(without_empty_kernel(ptx.rstrip("\0")), target), compiled.ir_module
 
 
 def _for_target(ptx: str, target: str) -> str:
