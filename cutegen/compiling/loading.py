@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import linecache
 import sys
+from functools import lru_cache
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import CodeType, ModuleType
@@ -17,7 +18,14 @@ class _UncachedLoader(SourceFileLoader):
 
     def get_code(self, fullname: str) -> CodeType:
         path = self.get_filename(fullname)
-        return self.source_to_code(self.get_data(path), path)
+        return _code_of(self.get_data(path), path)
+
+
+@lru_cache(maxsize=4)
+def _code_of(source: bytes, path: str) -> CodeType:
+    """The bytecode of a file's text, made once for a module that is loaded more than once."""
+    code: CodeType = compile(source, path, "exec", dont_inherit=True)
+    return code
 
 
 def load(path: Path, name: str) -> ModuleType:

@@ -120,10 +120,10 @@ class Guarded:
 
 def digest(views: Iterable[torch.Tensor]) -> str:
     """A short digest of the bits of tensors' elements, wherever they lie."""
-    made = hashlib.blake2b(digest_size=8)
+    made = hashlib.sha256()  # for which processors have instructions
     for view in views:
-        made.update(bits_of(view.detach().contiguous()).cpu().numpy().tobytes())
-    return made.hexdigest()
+        made.update(bits_of(view.detach().contiguous()).cpu().numpy().data)
+    return made.hexdigest()[:16]
 
 
 def poisons(spec: KernelSpec) -> int:

@@ -50,13 +50,17 @@ def _made_on_device() -> Any:
     import torch
     from torch.overrides import TorchFunctionMode
 
+    making = {torch.empty, torch.empty_strided}
+
     class MadeOnDevice(TorchFunctionMode):
         """What torch makes empty on a CUDA device lies in the CPU's memory, and says that it is there."""
 
         def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             kwargs = kwargs or {}
+            if func not in making:
+                return func(*args, **kwargs)
             device = torch.device(kwargs.get("device") or "cpu")
-            if func not in (torch.empty, torch.empty_strided) or device.type != "cuda":
+            if device.type != "cuda":
                 return func(*args, **kwargs)
             return on_device(well_aligned(func(*args, **{**kwargs, "device": "cpu"})), device.index or 0)
 
