@@ -17,15 +17,18 @@ def saturated(printer: Words, node: Cast, x: Text) -> Text:
     if source.compute is not source:
         x = printer.name(Text(f"{x.text}.to(cutlass.{source.compute.cutlass})"))
 
-    def chosen(condition: str, otherwise: int) -> Text:
+    def chosen(condition: str, otherwise: int | str) -> Text:
         return Text(f"cute.where({x.text} {condition}, {x.text}, cute.full_like({x.text}, {otherwise}))")
 
-    if low < 0:  # else what is not above 0 becomes 0, NaN among it
+    if not node.of_element:
+        # Compilers leave out a comparison with a bound that all numbers keep, also for a NaN
+        x = printer.name(chosen(f"== {x.text}", 0))
+    if node.of_element and low < 0:
         below = f"cute.full_like({x.text}, {least}), cute.full_like({x.text}, 0)"
         below = printer.name(Text(f"cute.where({x.text} <= {least}, {below})")).text
         x = printer.name(Text(f"cute.where({x.text} > {least}, {x.text}, {below})"))
-    else:
-        x = printer.name(chosen(f"> {low}", low))
+    else:  # what is not above becomes the bound, where that is 0 NaN among it
+        x = printer.name(chosen(f"> {least}", least))
     to = f".to(cutlass.{dtype.cutlass})"
     if holds_ends(source, dtype):
         return Text(printer.name(chosen(f"< {high}", high)).text + to)

@@ -180,7 +180,9 @@ class RowPrinter(_Numbered):
             value = self.name(Text(f"{value}.to(cutlass.{source.compute.cutlass})")).text
         number = f"cutlass.{source.compute.cutlass}"
         below = f"{number}({least})"
-        if low < 0:  # a NaN is on neither side, and becomes 0
+        if not node.of_element:  # as in `codegen.saturation`
+            value = self.chosen(f"{value} == {value}", value, f"{number}(0)").text
+        elif low < 0:  # a NaN is on neither side, and becomes 0
             below = self.chosen(f"{value} <= {least}", below, f"{number}(0)").text
         value = self.chosen(f"{value} > {least}", value, below).text
         to = f".to(cutlass.{dtype.cutlass})"
