@@ -53,6 +53,21 @@ def steps(plan: Plan) -> bool:
     return any(_is_made_whole(node) for node in _computed(plan))
 
 
+def borders(plan: Plan) -> bool:
+    """Whether such numbers decide between values that may be far apart. Values that are made whole as they are stored,
+    and read by no other statement, are next to each other.
+    """
+    for number, (typed, exact) in enumerate(_known(plan.statements)):
+        later = (node for other in plan.statements[number + 1 :] for node in walk(other.value))
+        read = any(isinstance(node, Local) and node.id == typed.target for node in later)
+        node = typed.value if typed.stored is None else typed.stored
+        while typed.stored is not None and not read and _is_made_whole(node):
+            (node,) = node.children
+        if any(_jumps(x) or _is_made_whole(x) for x in walk(node) if not is_exact(x, exact)):
+            return True
+    return False
+
+
 def _computed(plan: Plan) -> Iterator[Expr]:
     """All parts of statements that right kernels may compute otherwise, as `compute` has them."""
     for typed, exact in _known(plan.statements):
@@ -74,8 +89,10 @@ def _jumps(node: Expr) -> bool:
     match node:
         case Binary(op=op):
             return op in (*COMPARISONS, *ON_FLOATS)
+        case Cast(dtype=Dtype.bool, x=x):
+            return x.dtype is not None and x.dtype.is_float
         case Call(function=name) | Reduce(function=name):
-            return name in (*ON_FLOATS.values(), "argmax", "argmin")
+            return name in (*ON_FLOATS.values(), "argmax", "argmin", "sign")
     return False
 
 
@@ -108,6 +125,7 @@ def tolerance_context(plan: Plan) -> dict[str, object]:
     return {
         "tolerance": "" if power is None else f"2**{power}",
         "jumps": jumps(plan),
+        "borders": borders(plan),
         "steps": steps(plan),
         "whole_outputs": any(not t.dtype.is_float for t in plan.spec.outputs),
         "float_outputs": any(t.dtype.is_float for t in plan.spec.outputs),

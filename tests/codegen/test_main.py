@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from cutegen.codegen import Module, generate
-from cutegen.codegen.tolerance import jumps, tolerance
+from cutegen.codegen.tolerance import borders, jumps, tolerance
 from cutegen.verification.executor import load_module
 
 HEAD = "cutegen: 1\nkernel: trial\ntargets: [sm_90a]\n"
@@ -69,8 +69,9 @@ def test_tolerance_follows_from_the_types_on_the_way(name: str) -> None:
     module = made(text)
     assert tolerance(module.plan) == wanted
     floats = wanted is not None and ("dtype: i8, role: out" not in text and "dtype: bool, role: out" not in text)
-    assert (f"\nTOLERANCE = 2**{wanted}  #" in module.text) == floats
-    assert ("TOLERANCE" in module.text) == floats
+    used = floats or borders(module.plan)
+    assert (f"\nTOLERANCE = 2**{wanted}  #" in module.text) == used
+    assert ("TOLERANCE" in module.text) == used
 
 
 @pytest.mark.parametrize("name", JUMPS)
@@ -78,6 +79,32 @@ def test_some_elements_may_jump_where_a_rounding_decides(name: str) -> None:
     module = made(SPECS[name][0])
     assert jumps(module.plan) == JUMPS[name]
     assert ("count <= x.numel()" in module.text) == JUMPS[name]
+
+
+BORDERS = {  # whether elements on one side of a border are far from those on the other
+    "D = X + Y > 1": True,
+    "D = where(X > Y, X + Y, 0)": False,
+    "D = where(X * Y > 1, X, 0)": True,
+    "D = sign(X * Y)": True,
+    "D = cast(X * Y, bool)": True,
+    "D = cast(round(X * 3 + Y), i8)": False,
+    "D = cast(round(X * 3 + Y), i8) * 2": True,
+    "D = round(X * 100) * 0.001": True,
+    "D = X * Y - floor(X * Y)": True,
+    '["t = round(X * Y)", "D = t"]': True,
+    "D = X % 3 + Y": True,
+    "D = maximum(X * Y, 0)": False,
+}
+
+
+@pytest.mark.parametrize("compute", BORDERS)
+def test_near_arguments_are_asked_for_where_a_rounding_decides_between_far_values(compute: str) -> None:
+    wanted = BORDERS[compute]
+    dtype = "bool" if " > 1" in compute and "where" not in compute or "bool" in compute else "f32"
+    dtype = "i8" if "i8" in compute else dtype
+    module = made(spec(compute, dtype))
+    assert borders(module.plan) == wanted
+    assert ("def _references(" in module.text) == ("reference(*near, **named)" in module.text) == wanted
 
 
 def test_tf32_leaves_out_bits_of_factors() -> None:
@@ -162,12 +189,12 @@ RIGHT: dict[str, tuple[str, Right]] = {
 }
 
 
-Changed = Callable[[torch.Tensor, torch.Tensor], object]
+Changed = Callable[..., object]
 
 
 def run(text: str, change: Changed, folder: Path, patch: pytest.MonkeyPatch, says: Any) -> tuple[int, int]:
     """How a program ends, and how many elements it finds wrong, whose kernel gives what its reference gives, changed:
-    `change` gets that and the kernel's first input.
+    `change` gets that and the kernel's inputs.
     """
     module = made(text)
     path = folder / module.name
@@ -176,7 +203,7 @@ def run(text: str, change: Changed, folder: Path, patch: pytest.MonkeyPatch, say
 
     def kernel(*places: torch.Tensor, **named: torch.Tensor) -> torch.Tensor:
         d = python.reference(*places, **named)
-        change(d, places[0])
+        change(d, *places)
         return named["d"].copy_(d)
 
     sizes = {mode: size for mode, size in {"M": 24, "N": 40, "K": 32}.items() if mode in python.SIZES}
@@ -198,7 +225,7 @@ def test_one_wrong_element_fails(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     text, change, wrong = RUNS[name]
-    code, found = run(text, lambda d, _: change(d), tmp_path, monkeypatch, capsys)
+    code, found = run(text, lambda d, *_: change(d), tmp_path, monkeypatch, capsys)
     assert code == (wrong > 0)
     assert wrong <= found if wrong > 1 else found == wrong
 
@@ -208,4 +235,52 @@ def test_a_right_kernel_does_not(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     text, right = RIGHT[name]
-    assert run(text, lambda d, x: d.copy_(right(x)), tmp_path, monkeypatch, capsys) == (0, 0)
+    assert run(text, lambda d, x, *_: d.copy_(right(x)), tmp_path, monkeypatch, capsys) == (0, 0)
+
+
+TF32 = "schedule: {mma: {atom: mma_sync}, tiler: {M: 64, N: 64, K: 32}}\n"
+# What is computed of a product, the type of that, and the numbers at which it jumps: 0, or all whole ones
+OF_PRODUCTS = {
+    "truths": ("cast(A @ B.T > 0, i8)", "i8", False),
+    "masked numbers": ("where(A @ B.T > 0, 100.0, -100.0)", "f32", False),
+    "whole numbers, times a number": ("cast(floor(A @ B.T), i32) * 100", "i32", True),
+}
+
+
+def by_distance(product: torch.Tensor, whole: bool) -> torch.Tensor:
+    """The places of numbers, those nearest to where something made of them jumps first."""
+    border = product.round() if whole else torch.zeros_like(product)
+    return (product - border).abs().flatten().argsort()
+
+
+def on_the_other_side(d: torch.Tensor, product: torch.Tensor, whole: bool, places: torch.Tensor) -> None:
+    """Makes elements what they are on the other side of the nearest border."""
+    if whole:
+        nearest = product.round()
+        other = torch.where(product >= nearest, nearest - 1, nearest) * 100
+    else:
+        low, high = d.min(), d.max()
+        other = torch.where(d == low, high, low)
+    flat, changed = d.view(-1), other.to(d.dtype).view(-1)
+    flat[places] = changed[places]
+
+
+@pytest.mark.parametrize("name", OF_PRODUCTS)
+def test_elements_near_a_border_may_be_on_either_side(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    value, dtype, whole = OF_PRODUCTS[name]
+    text = GEMM.format("f32", dtype).replace("D = A @ B.T", f"D = {value}") + TF32
+
+    def change(first: int, last: int) -> Changed:
+        def changed(d: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
+            product = a.double() @ b.double().T
+            on_the_other_side(d, product, whole, by_distance(product, whole)[first:last])
+
+        return changed
+
+    assert run(text, change(0, 3), tmp_path, monkeypatch, capsys) == (0, 0)
+    assert run(text, change(950, 951), tmp_path, monkeypatch, capsys) == (1, 1)
+    code, found = run(text, change(0, 960), tmp_path, monkeypatch, capsys)
+    assert code == 1
+    assert found > 500
