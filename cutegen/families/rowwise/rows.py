@@ -22,6 +22,7 @@ from cutegen.language.kinds import MAX_INT
 from cutegen.language.model import Tensor
 from cutegen.planning.promises import fitting_elements, whole_accesses
 from cutegen.planning.sound import MAX_THREADS, MAX_VALUES
+from cutegen.remembering import remembers
 
 THREADS = 128  # of a block, if a row needs no more
 FEW_THREADS = 64  # the same where launches choose and blocks do not stay: they end, and others begin, sooner
@@ -271,6 +272,7 @@ def has_exponentials(spec: Spec) -> bool:
     return any(isinstance(node, Call) and node.function == "exp" and node.dtype is Dtype.f32 for node in nodes)
 
 
+@remembers(64)
 def program(spec: Spec) -> Program:
     """The walks over a row."""
     row = row_of(spec)
