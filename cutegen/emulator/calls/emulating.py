@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+from cutegen.compiling.unassembled import unassembled_code, without_empty_kernel
 from cutegen.compiling.unprinted import unprinted_code
 from cutegen.emulator.calls.arguments import settled
 from cutegen.emulator.calls.compiled import EmulatedFunction, Signature
@@ -130,7 +131,7 @@ def _compiled(
         options.options[type(option)] = option
     try:
         dsl.compile_options = options
-        with own_folder(dsl) as folder, cached_line_tables(), unprinted_code():
+        with own_folder(dsl) as folder, cached_line_tables(), unprinted_code(), unassembled_code():
             compiled = compile_or_call(dsl, body, *arguments, compile_only=True, no_cache=True, **named)
             written = Path(getattr(keep, "full_ptx_path", ""))
             if written.parent != folder:
@@ -144,7 +145,7 @@ def _compiled(
         dsl.compile_options = before
     if not isinstance(ptx, str):
         raise CaptureError(f"{name}: CuTeDSL gives no PTX for it")
-    ptx = ptx.rstrip("\0")
+    ptx = without_empty_kernel(ptx.rstrip("\0"))
     if "vprintf" in ptx:
         raise CaptureError(f"{name}: printf in a kernel is not emulated", "take the calls of cute.printf out")
     build = make_build(emulation.target, ptx, compiled.ir_module)
