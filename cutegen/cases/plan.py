@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from cutegen.analysis.cost import Cost, Moved, estimates
 from cutegen.language.cases import Conditions
+from cutegen.language.model import KernelSpec
 from cutegen.planning.estimate import Estimate
 from cutegen.planning.plan import Plan
 
@@ -108,6 +109,8 @@ class CasesPlan(Plan):
                     if own.takes(other) and not one.takes_sizes(other):
                         changed = other
                         break
+            if one.takes_sizes(changed):
+                changed = _beyond(one, own, changed) or changed
         taken = [one for one in before if one.takes_sizes(changed)]
         elsewhere = all(one.align > 1 or one.targets and not targets <= set(one.targets) for one in taken)
         return changed if elsewhere else None
@@ -121,3 +124,16 @@ class CasesPlan(Plan):
         number = next(i for i, plan in enumerate(self.cases) if plan is kernel)
         by_cost = self.conditions[number].by_cost
         return [one for one in self.conditions[:number] if not (one.by_cost and by_cost)]
+
+
+def _beyond(one: Conditions, own: KernelSpec, sizes: Mapping[str, int]) -> dict[str, int] | None:
+    """Sizes that conditions are not for, by the least size of one mode above what they are for or else the largest one
+    below, if `own` takes such a one. What is empty stays so.
+    """
+    for mode in (mode for mode in one.sizes if sizes[mode] > 0):
+        step, (low, high) = max(1, own.divisible.get(mode, 1)), one.within(mode)
+        for size in ((high // step + 1) * step, (low - 1) // step * step):
+            other = {**sizes, mode: size}
+            if size > 0 and own.takes(other) and not one.takes_sizes(other):
+                return other
+    return None

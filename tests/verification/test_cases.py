@@ -6,6 +6,7 @@ import math
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from specs_kit import ROOT
 from verification_fakes import plan_of
 
 from cutegen.codegen import generate
@@ -222,3 +223,17 @@ def test_what_does_not_fit_a_kernel_but_for_one_thing_is_within_its_lengths() ->
             whole |= set(kernel.spec.targets)
             assert any(case.shifted for case in own)
     assert whole
+
+
+@pytest.mark.parametrize("name", ["add_cases", "gemm_few_rows", "softmax"])
+def test_each_case_of_a_kernel_runs_it(name: str) -> None:
+    """Calls of its sizes get that kernel on some target: of a kernel for many rows no case has few."""
+    path = ROOT / "specs" / f"{name}.yaml"
+    plan = generate(path.read_text(encoding="utf-8"), str(path)).modules[0].plan
+    kernels, seen = {kernel.case: kernel for kernel in plan.kernels}, set()
+    for case in derive_cases(plan):
+        if case.of[1] >= 0 and not case.empty:
+            kernel = kernels[case.of[0]]
+            seen.add(kernel.case)
+            assert any(plan.taken(case.sizes, target) is kernel for target in kernel.spec.targets), case
+    assert len(seen) == len(kernels) > 1
