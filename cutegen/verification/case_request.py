@@ -9,7 +9,7 @@ from typing import Literal
 from cutegen.verification.telling_scalars import Values
 
 Layout = Literal["compact", "padded", "offset"]
-Data = Literal["random", "integers", "special", "rows", "magnitudes"]
+Data = Literal["random", "integers", "special", "rows", "magnitudes", "peaks"]
 
 
 @dataclass(frozen=True)

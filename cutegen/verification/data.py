@@ -82,6 +82,8 @@ def data_for(
         values = normal if kept.is_f8 else normal.to(dtype)
     if kind == "magnitudes" and values.numel() and kept.is_float:
         values = _swept(values, kept, summed)
+    if kind == "peaks" and values.numel() and summed:
+        values = _peaked(values, kept, summed, generator)
     if kind in ("special", "rows") and values.numel():
         if kind == "rows":
             values = _telling_rows(values, kept, summed, generator)
@@ -240,6 +242,25 @@ def _telling_rows(
                 saved = row[place].item()
                 row.zero_()
                 row[place] = saved
+    return back(rows)
+
+
+def _peaked(values: torch.Tensor, kept: Dtype, summed: tuple[int, ...], generator: torch.Generator) -> torch.Tensor:
+    """`values` with one element of each row along `summed` far above all others and one far below. Of as many equal
+    parts as there are rows, each has the largest element of one row and the least of another.
+    """
+    import torch
+
+    rows, back = _as_rows(values, summed)
+    if not kept.is_float:
+        rows //= 2  # so that no other one is the largest of its type
+    far = 1000.0 if kept is Dtype.f64 else 200.0  # exponentials of it overflow
+    low, high = (-far, far) if kept.is_float else kept.range
+    chance = torch.rand(len(rows), generator=generator, dtype=torch.float64).tolist()
+    for number, (row, x) in enumerate(zip(rows, chance, strict=True)):
+        place = min(len(row) - 1, int((number + x) / len(rows) * len(row)))
+        row[len(row) - 1 - place] = low
+        row[place] = high
     return back(rows)
 
 

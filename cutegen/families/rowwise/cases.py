@@ -21,6 +21,8 @@ MANY_ELEMENTS, MOST_ELEMENTS = 1 << 18, 5 << 20
 """Of a tensor whose rows are of all kinds, and of one with rows for blocks that stay: of long rows there are fewer."""
 LONG_ROWS_ELEMENTS, FEWEST_ROWS = 1 << 19, 3
 """The most elements of a tensor with rows of two pieces, which has fewer kinds of rows then; and the fewest rows."""
+PEAKS, PEAKS_ELEMENTS = 4, 1 << 18
+"""Rows for each warp of a row, each with a peak elsewhere, and about how many elements these have at most."""
 _APART = (0, 1, 2**32 + 1)
 """Numbers that kernels treat apart; the last is 1 in 32 bits, which some of the integers beside such rows are."""
 
@@ -91,6 +93,7 @@ def _requests(plan: RowwisePlan, tiles: Mapping[str, int]) -> Iterator[CaseReque
         how = "of which each block of a cluster has a part" + ", and then a second one" * plan.walked
         most = plan.row_tile * (2 if plan.walked else 1)
         yield CaseRequest("rows of all blocks", how, many(most, 3), data="rows", every_way=True, form=True)
+    yield from _peaks(plan)
     if plan.beside is not None:
         yield from _with_scalars(plan, many(part))
     if plan.beside is not None:
@@ -110,6 +113,22 @@ def _requests(plan: RowwisePlan, tiles: Mapping[str, int]) -> Iterator[CaseReque
         yield CaseRequest("the longest rows", why, {row: longest(plan.flat) or held}, data="integers", every_way=True)
         why = "whole pieces of all blocks, and one element"
         yield CaseRequest("a piece and one more", why, {row: whole + 1}, every_way=True)
+
+
+def _peaks(plan: RowwisePlan) -> Iterator[CaseRequest]:
+    """A case whose rows have their largest and their least element in the part of each block of a cluster, and of each
+    warp where so many rows are not too large: a maximum that misses a part of a row is too small for one of them.
+    Other rows seldom show that, as exponentials above too small a maximum are right until they overflow.
+    """
+    parts = plan.warps_per_row * plan.cluster
+    if plan.beside is None or parts == 1 or all(one.function not in ("max", "min") for one in plan.program.reductions):
+        return
+    size = plan.flat.static.get(plan.row, between(plan.flat, plan.row, plan.row_tile))
+    rows = max(plan.cluster, min(PEAKS * parts, PEAKS_ELEMENTS // max(1, size)))
+    why = "the largest and the least element of a row, in the parts of all warps and blocks"
+    alone = parts > WARP  # several results for a lane, which no kernel of the form has with a smaller cluster
+    sizes = {plan.beside: rows, plan.row: size}
+    yield CaseRequest("rows with peaks", why, sizes, data="peaks", every_way=True, form=not alone)
 
 
 def _rows_of_blocks(plan: RowwisePlan, size: int) -> Iterator[CaseRequest]:
