@@ -137,6 +137,7 @@ def _meaningless_strides(host: Host, of: str) -> Iterator[Check]:
     without = [(mode, {**host.case.sizes, mode: 0}) for mode in free]
     ways = (
         ("any stride along {} where that is 1", where_strides_mean_nothing(host), odd_along),
+        ("steps of more than 2^32 elements along {}, which is 1", _fixed_at_one(host), _far_along),
         ("what torch makes where {} is 0", without, _as_torch_makes_it),
         ("any strides where {} is 0", without, _odd_along_all),
     )
@@ -160,6 +161,11 @@ def where_strides_mean_nothing(host: Host) -> Iterator[tuple[str, dict[str, int]
             yield mode, sizes
 
 
+def _fixed_at_one(host: Host) -> Iterator[tuple[str, dict[str, int]]]:
+    """Modes that always have a size of 1, each with the sizes of a call."""
+    yield from ((mode, dict(host.case.sizes)) for mode in host.spec.modes if host.spec.static.get(mode) == 1)
+
+
 def with_stride(tensor: Tensor, view: torch.Tensor, mode: str, stride: int) -> torch.Tensor:
     """The tensor with another stride along a mode."""
     strides = [stride if m == mode else s for m, s in zip(tensor.shape, view.stride(), strict=True)]
@@ -169,6 +175,11 @@ def with_stride(tensor: Tensor, view: torch.Tensor, mode: str, stride: int) -> t
 def odd_along(tensor: Tensor, view: torch.Tensor, mode: str) -> torch.Tensor:
     """The tensor with a stride along a mode that the kernel would not take."""
     return with_stride(tensor, view, mode, 3 if mode == tensor.major else int(align_unit(tensor) > 1))
+
+
+def _far_along(tensor: Tensor, view: torch.Tensor, mode: str) -> torch.Tensor:
+    """The tensor with a stride along a mode that no 32 bits count, and that no alignment divides."""
+    return with_stride(tensor, view, mode, (1 << 32) + 3)
 
 
 def turned(tensor: Tensor, view: torch.Tensor) -> tuple[int, ...] | None:

@@ -43,6 +43,19 @@ compute: [Y = X, Z = X + coord(M)]
 static: {L: 2}
 targets: [sm_80]
 """
+ONE_BATCH = """
+cutegen: 1
+kernel: one_batch
+op: elementwise
+tensors:
+  X: {shape: [B, M, N], dtype: f32, align: 16}
+  S: {shape: [M, 1], dtype: f32}
+  Y: {shape: [B, M, N], dtype: f32, align: 16, role: out}
+compute: Y = X * S
+static: {B: 1}
+divisible: {N: 4}
+targets: [sm_80]
+"""
 LOGARITHMS = """
 cutegen: 1
 kernel: logarithms
@@ -92,6 +105,8 @@ MUTANTS = [
     ("product", "no limit of rows", r'"M": 2\*\*31 - 2\*\*21', '"M": 2**40', "M of 2.31 elements"),
     ("product", "strides count without elements", r" or not x.numel\(\)", "", "what torch makes where . is 0"),
     ("product", "strides count of one element", r"if size == 1 or not", "if not", "any stride along"),
+    ("one_batch", "strides count of fixed ones", r"if size == 1 or not", "if not", "2.32 elements along B, which is 1"),
+    ("one_batch", "strides are not changed", r"all\(x.stride\(\) == y.stride\(\)", "all(x is x", "along B, which is 1"),
     (
         "product",
         "what is told of strides is believed",
@@ -155,7 +170,7 @@ MUTANTS = [
 
 @lru_cache(maxsize=1)
 def modules() -> dict[str, Module]:
-    made = (generate(text, "specs/x.yaml").modules[0] for text in (PRODUCT, BYTES, THROUGH_A_WORKSPACE))
+    made = (generate(text, "specs/x.yaml").modules[0] for text in (PRODUCT, BYTES, ONE_BATCH, THROUGH_A_WORKSPACE))
     return {module.spec.kernel: module for module in made}
 
 
