@@ -15,7 +15,7 @@ from cutegen.planning.plan import Plan
 from cutegen.verification.asked import family_of
 from cutegen.verification.case_request import CaseRequest, Data, Layout
 from cutegen.verification.case_requests import allowed, between, derived, tiles_of
-from cutegen.verification.forms import firsts_of_form
+from cutegen.verification.forms import runners_of_forms
 
 NO_UNITS: Mapping[str, int] = MappingProxyType({})
 WELL_ALIGNED = 256  # bytes: of a base address that is not at its least alignment
@@ -108,7 +108,7 @@ def derive_cases(plan: Plan) -> tuple[Case, ...]:
     """Every case that the kernel of a plan is verified on, in a fixed order."""
     cases: dict[tuple[object, ...], Case] = {}
     more: list[Case] = []
-    general, firsts = _general(plan.kernels), firsts_of_form(plan.kernels)
+    general, runners = _general(plan.kernels), runners_of_forms(plan)
     # Targets of kernels that had every case of `_all_but_one`: one set for the module's own choice among its kernels,
     # and one for each family whose kernels choose a way themselves
     told: dict[str, set[str]] = {}
@@ -118,7 +118,7 @@ def derive_cases(plan: Plan) -> tuple[Case, ...]:
             tiles = tiles_of(way)
             own = family_of(way.spec).requests(way, tiles)
             for request in derived(way, tiles) if own is None else own:
-                wanted = (place in general or not request.once) and (place in firsts or not request.form)
+                wanted = (place in general or not request.once) and (place in runners or not request.form)
                 if wanted and (number == 0 or request.every_way):
                     _add(cases, plan, kernel, way, request, tiles, number)
         beside = [*_just_beyond(plan, ways[0], len(cases))]

@@ -16,7 +16,7 @@ from cutegen.codegen.variables import Variables
 from cutegen.planning.plan import Plan
 from cutegen.verification.cases import Case, derive_cases
 from cutegen.verification.executor import EmulatorExecutor, load_module
-from cutegen.verification.forms import firsts_of_form
+from cutegen.verification.forms import firsts_of_form, runners_of_forms
 from cutegen.verification.orders import cases_for_orders
 from cutegen.verification.runner import verify_case
 
@@ -30,9 +30,10 @@ tensors:
   Y: {shape: [M, N], dtype: bf16, role: out}
 compute: Y = X / sum(X, N)
 """
-COMMON = {"tile", "all one less", "all 1", "primes", "padded residue", "offset residue", "rows", "the longest rows"}
-OF_FORM = {"all one more", "several and a residue", "rows of all blocks"}
-OF_FIRST = OF_FORM - {"several and a residue"}  # which with as many rows as it has are the longest rows
+COMMON = {"all one less", "all 1", "offset residue", "rows", "the longest rows"}
+OF_FORM = {"all one more", "several and a residue", "rows of all blocks", "tile", "primes", "padded residue"}
+OF_FORM |= {"special values", "rows of all magnitudes"}
+OF_TESTED = OF_FORM - {"several and a residue"}  # which with as many rows as it has are the longest rows
 
 
 @pytest.fixture(scope="module")
@@ -71,13 +72,27 @@ def test_a_kernel_without_a_form_is_like_none(module: Module) -> None:
     assert firsts_of_form([first, first]) == {0, 1}
 
 
-def test_each_kernel_has_cases_of_its_lengths_and_the_first_those_of_the_form(module: Module) -> None:
-    firsts, cases = firsts_of_form(module.plan.kernels), list(derive_cases(module.plan))
+def test_each_kernel_has_cases_of_its_lengths_and_one_those_of_the_form(module: Module) -> None:
+    tested, cases = runners_of_forms(module.plan), list(derive_cases(module.plan))
     for place, kernel in enumerate(module.plan.kernels):
         own = names(cases, kernel.case)
         if clusters(module)[place] > 1 and not is_for_few(kernel):
             assert own >= COMMON, kernel.case
-            assert (own >= OF_FIRST) if place in firsts else not own & OF_FORM, kernel.case
+            assert (own >= OF_TESTED) if place in tested else not own & OF_FORM, kernel.case
+
+
+def test_a_kernel_that_takes_few_rows_is_tested_for_its_form(module: Module) -> None:
+    """Where one before it takes few rows of its lengths, each case has more rows than that."""
+    kernels = module.plan.kernels
+    several = [place for place, sizes in enumerate(clusters(module)) if sizes > 1 and not is_for_few(kernels[place])]
+    (place,) = runners_of_forms(module.plan) & {*several}
+    assert len(several) > 1 and place != several[0]
+    sizes = {
+        place: [case.sizes for case in derive_cases(module.plan) if case.of == (kernels[place].case, 0)]
+        for place in several
+    }
+    assert min(size["M"] for size in sizes[place] if size["M"]) == 1
+    assert min(size["M"] for size in sizes[several[0]] if size["M"]) > 1
 
 
 def test_each_kernel_has_its_sizes_and_addresses_that_it_is_not_for(module: Module) -> None:

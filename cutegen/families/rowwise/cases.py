@@ -21,6 +21,8 @@ MANY_ELEMENTS, MOST_ELEMENTS = 1 << 18, 5 << 20
 """Of a tensor whose rows are of all kinds, and of one with rows for blocks that stay: of long rows there are fewer."""
 LONG_ROWS_ELEMENTS, FEWEST_ROWS = 1 << 19, 3
 """The most elements of a tensor with rows of two pieces, which has fewer kinds of rows then; and the fewest rows."""
+_OF_FORM = frozenset(("tile", "primes", "padded residue", "special values", "rows of all magnitudes"))
+"""Cases that tell of the code that clusters of any number of blocks share, and nothing of how many share a row."""
 PEAKS, PEAKS_ELEMENTS = 4, 1 << 18
 """Rows for each warp of a row, each with a peak elsewhere, and about how many elements these have at most."""
 _APART = (0, 1, 2**32 + 1)
@@ -45,7 +47,10 @@ def requests(plan: RowwisePlan, tiles: Mapping[str, int]) -> Iterator[CaseReques
     left_out = {*_REPEATED, *(f"{mode} {what}" for mode in modes for what in ("one less", "one more"))}
     left_out |= {f"{mode} = 1" for mode in modes if mode not in own or plan.spec.sizes_of(mode)[0] > 1}
     left_out |= {f"{count} tiles of {mode}" for mode in modes for count in BANDS}
-    return (request for request in derived(plan, tiles) if request.name not in left_out)
+    of_form = _OF_FORM if plan.cluster > 1 else frozenset[str]()
+    for request in derived(plan, tiles):
+        if request.name not in left_out:
+            yield replace(request, form=request.form or request.name in of_form)
 
 
 def more_requests(plan: RowwisePlan, tiles: Mapping[str, int]) -> Iterator[CaseRequest]:
@@ -112,7 +117,8 @@ def _requests(plan: RowwisePlan, tiles: Mapping[str, int]) -> Iterator[CaseReque
         why, whole = "as long as what shared memory has room for", held * plan.cluster
         yield CaseRequest("the longest rows", why, {row: longest(plan.flat) or held}, data="integers", every_way=True)
         why = "whole pieces of all blocks, and one element"
-        yield CaseRequest("a piece and one more", why, {row: whole + 1}, every_way=True)
+        if between(plan.flat, row, whole + 1) > whole:  # else it is as long as the longest rows
+            yield CaseRequest("a piece and one more", why, {row: whole + 1}, every_way=True)
 
 
 def _peaks(plan: RowwisePlan) -> Iterator[CaseRequest]:
