@@ -225,11 +225,7 @@ def test_the_tensor_whose_steps_are_cut_to_32_bits_is_named(tmp_path: Path) -> N
 
 
 def test_what_is_promised_is_kept(tmp_path: Path) -> None:
-    assert {name: failing(module, module.text, tmp_path) for name, module in modules().items()} == {
-        "product": [],
-        "bytes": [],
-        "through_a_workspace": [],
-    }
+    assert not {name: found for name, module in modules().items() if (found := failing(module, module.text, tmp_path))}
 
 
 def test_a_program_compares_what_comes_of_an_infinity(tmp_path: Path) -> None:
