@@ -1,4 +1,4 @@
-"""Results of functions that are asked again about the same object, which is told by identity and not by its parts."""
+"""A cache for functions of one object, whose key is the identity of the object and not its value."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _Found = TypeVar("_Found")
 
 
 def remembers(most: int) -> Callable[[Callable[[_Asked], _Found]], Callable[[_Asked], _Found]]:
-    """A decorator for functions of one object that never changes: the results for the last `most` objects are kept.
+    """A decorator that keeps a function's results for the last `most` objects that it was called with.
 
-    For objects whose comparison would take longer than a lookup, or that have no hash, as specs.
+    The objects must be immutable. They need no hash, unlike those of `functools.lru_cache`, and are not compared.
     """
 
     def decorate(function: Callable[[_Asked], _Found]) -> Callable[[_Asked], _Found]:

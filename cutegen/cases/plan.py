@@ -127,8 +127,8 @@ class CasesPlan(Plan):
 
 
 def _beyond(one: Conditions, own: KernelSpec, sizes: Mapping[str, int]) -> dict[str, int] | None:
-    """Sizes that conditions are not for, by the least size of one mode above what they are for or else the largest one
-    below, if `own` takes such a one. What is empty stays so.
+    """The sizes with one mode moved out of the range of the conditions: just above it, or where `own` does not take
+    that, just below it. None where neither works for any mode. Modes of size 0 keep it.
     """
     for mode in (mode for mode in one.sizes if sizes[mode] > 0):
         step, (low, high) = max(1, own.divisible.get(mode, 1)), one.within(mode)

@@ -1,8 +1,8 @@
-"""Compiles modules to PTX that the assembler checks, but makes no code of.
+"""Compiles modules to PTX that ptxas checks, without machine code for their kernels.
 
-Where only the PTX is wanted, ptxas takes up to a third of the time of a compilation, and an option for less than all of
-its work is not to be had: it is told how to optimise by CuTeDSL. But it makes code of those kernels only that it is
-asked for, and still reads all others and refuses what is wrong in them. So it is asked for an empty one.
+Where only the PTX is wanted, ptxas takes up to a third of the compile time, and CuTeDSL overrides options for less
+optimisation. With `--entry`, ptxas makes code for the named kernel only; it still parses the others and rejects errors
+in them. So an empty kernel is added to each module, and ptxas is asked for that one.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ _EMPTY = "cutegen_empty_kernel"
 _TEXT = f"""module attributes {{gpu.container_module}} {{
   gpu.module @kernels {{
     cuda.kernel @{_EMPTY}() attributes {{cute.kernel, gpu.kernel}} {{
-      return
-    }}
+      return loc(unknown)
+    }} loc(unknown)
   }}
 }}
 """
@@ -31,11 +31,10 @@ _OPTIONS = "ptx-options='"  # in a pipeline of passes
 
 @contextmanager
 def unassembled_code() -> Iterator[None]:
-    """While it lasts, CuTeDSL has code made of an empty kernel only, which it adds to those of the module.
+    """Inside this context, compilations add an empty kernel, the only one for which ptxas makes code.
 
-    `without_empty_kernel` takes it out of their PTX, which is otherwise not changed. Only compilations with options for
-    ptxas are concerned, and only by a release of CuTeDSL that takes them in the way that is known here; others compile
-    as they would.
+    `without_empty_kernel` removes it from the PTX, which is otherwise the same. A compilation without options for ptxas
+    is not changed, nor is one by a release of CuTeDSL that passes them in another way.
     """
     from cutlass.base_dsl.compiler import Compiler
 
@@ -51,12 +50,12 @@ def unassembled_code() -> Iterator[None]:
 
 
 def without_empty_kernel(ptx: str) -> str:
-    """PTX that was compiled under `unassembled_code`, with the kernels of the module only."""
+    """PTX that was compiled inside `unassembled_code`, without the kernel that was added."""
     return _IN_PTX.sub("", ptx)
 
 
 def _add_empty_kernel(module: Any) -> bool:
-    """Adds the empty kernel to a module's code for the GPU; whether there is some, and it could be added."""
+    """Adds the empty kernel to a module's GPU code. Returns whether it did: there may be no such code."""
     ir = import_module("cutlass._mlir.ir")
     found = [op for op in module.body.operations if op.operation.name == "gpu.module"]
     if not found:

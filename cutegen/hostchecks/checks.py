@@ -15,7 +15,7 @@ from cutegen.hostchecks.judging import Check, Host, NotRun
 from cutegen.planning.plan import Plan
 from cutegen.verification.cases import Case
 from cutegen.verification.executor import CannotRun, Executor
-from cutegen.verification.forms import firsts_of_form
+from cutegen.verification.forms import runners_of_forms
 from cutegen.verification.lacking import NoMemory
 from cutegen.verification.report import HostCheck, Reason
 from cutegen.verification.scalars import scalar_values
@@ -108,8 +108,8 @@ def _checks(host: Host) -> Iterator[tuple[Check, bool]]:
         wrong = wrong_tensors.checks(host, number)
         yield from _marked(wrong, host, host.spec.tensors[number].argument, cheap=True)
     yield from _marked(sizes.checks(host), host, "sizes")
-    firsts = firsts_of_form(host.plan.kernels)
-    for kernel in (kernel for place, kernel in enumerate(host.plan.kernels) if place in firsts):
+    runners = runners_of_forms(host.plan)
+    for kernel in (kernel for place, kernel in enumerate(host.plan.kernels) if place in runners):
         usual = replace(host, plan=_uncopied(host, kernel), whole=host.plan, chosen=host.plan.chosen_as(kernel))
         if kernel is not host.plan:
             usual = replace(usual, executor=host.executor.for_targets(kernel.spec.targets))

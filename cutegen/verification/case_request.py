@@ -29,4 +29,4 @@ class CaseRequest:
     every_way: bool = False  # of running, of a kernel that has several, and not the first alone
     blocks: int | None = None  # of a persistent kernel, instead of its own number
     once: bool = False  # for the general kernels of a module only: it tests the statements, which all kernels share
-    form: bool = False  # for the first of a module's kernels that differ in numbers alone: it tests what they share
+    form: bool = False  # for one of a module's kernels that differ in numbers alone: it tests what they share

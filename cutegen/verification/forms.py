@@ -9,30 +9,37 @@ from cutegen.planning.plan import Plan
 from cutegen.verification.asked import family_of
 from cutegen.verification.case_requests import tiles_of
 
-_LARGER = 8  # times as many elements as a tile has, from which on a kernel's cases are large
-
-
-def firsts_of_form(kernels: Sequence[Plan]) -> frozenset[int]:
-    """The places of the kernels that none before them is like but for numbers, as `Family.verified_form` has it."""
-    forms = [family_of(kernel.spec).verified_form(kernel) for kernel in kernels]
-    return frozenset(i for i, form in enumerate(forms) if form is None or form not in forms[:i])
+_LARGER = 8  # times as many elements as a tile has: from there on, a kernel's cases are too large to run them all
 
 
 def runners_of_forms(plan: Plan) -> frozenset[int]:
-    """The places of the kernels that run the cases of their forms: of each form the first one that takes sizes of a
-    tile, or the first one, where each of them needs larger sizes to be chosen by a call.
+    """The places of the kernels that run what tests their form: cases, orders of blocks, and checks of many tiles.
+
+    Each is the first kernel of its form, or if calls of about one tile do not get that one, the first that they get.
     """
     kernels = plan.kernels
-    forms = [family_of(kernel.spec).verified_form(kernel) for kernel in kernels]
-    found: set[int] = set()
-    for first in firsts_of_form(kernels):
-        alike = [first] if forms[first] is None else [i for i, form in enumerate(forms) if form == forms[first]]
-        found.add(next((i for i in alike if not _needs_more(plan, kernels[i])), first))
-    return frozenset(found)
+    small = (
+        next((i for i in places if not _needs_more(plan, kernels[i])), places[0]) for places in kernels_by_form(kernels)
+    )
+    return frozenset(small)
+
+
+def kernels_by_form(kernels: Sequence[Plan]) -> list[list[int]]:
+    """The places of the kernels of each form, which is `Family.verified_form`. A kernel without a form is alone."""
+    forms: list[object] = []
+    found: list[list[int]] = []
+    for place, kernel in enumerate(kernels):
+        form = family_of(kernel.spec).verified_form(kernel)
+        if form is None or form not in forms:
+            forms.append(form)
+            found.append([place])
+        else:
+            found[forms.index(form)].append(place)
+    return found
 
 
 def _needs_more(plan: Plan, kernel: Plan) -> bool:
-    """Whether a call of much more than a tile is the least one that gets a kernel."""
+    """Whether calls get a kernel only with far more elements than its tile has."""
     tiles = tiles_of(kernel)
     own = plan.own_sizes(kernel, tiles)
     return own is not None and prod(own.values()) > _LARGER * prod(tiles.values())

@@ -8,17 +8,17 @@ from cutegen.planning.plan import Plan
 from cutegen.verification.asked import family_of, op_of
 from cutegen.verification.cases import Case
 from cutegen.verification.costs import seconds
-from cutegen.verification.forms import firsts_of_form
+from cutegen.verification.forms import runners_of_forms
 
 ORDERS = 3  # their own, a random one, and that one backwards
 
 
 def cases_for_orders(plan: Plan, cases: Sequence[Case]) -> list[Case]:
     """Of each of a plan's kernels the one of `cases` in which the order of blocks and warps can matter most; of kernels
-    that differ in numbers alone, of the first.
+    that differ in numbers alone, of the one that runs the cases of their form.
     """
     # What fits a kernel but for one thing has no way of it: another kernel runs it
-    kernels = [plan.kernels[place] for place in sorted(firsts_of_form(plan.kernels))]
+    kernels = [plan.kernels[place] for place in sorted(runners_of_forms(plan))]
     own = [[case for case in cases if case.of[0] == kernel.case and case.of[1] >= 0] for kernel in kernels]
     found = [case_for_orders(kernel, of) for kernel, of in zip(kernels, own, strict=True)]
     return [case for i, case in enumerate(found) if case is not None and case not in found[:i]]

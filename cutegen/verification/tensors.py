@@ -120,7 +120,7 @@ class Guarded:
 
 def digest(views: Iterable[torch.Tensor]) -> str:
     """A short digest of the bits of tensors' elements, wherever they lie."""
-    made = hashlib.sha256()  # for which processors have instructions
+    made = hashlib.sha256()  # which processors have instructions for
     for view in views:
         made.update(bits_of(view.detach().contiguous()).cpu().numpy().data)
     return made.hexdigest()[:16]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -16,7 +17,7 @@ from cutegen.codegen.variables import Variables
 from cutegen.planning.plan import Plan
 from cutegen.verification.cases import Case, derive_cases
 from cutegen.verification.executor import EmulatorExecutor, load_module
-from cutegen.verification.forms import firsts_of_form, runners_of_forms
+from cutegen.verification.forms import kernels_by_form, runners_of_forms
 from cutegen.verification.orders import cases_for_orders
 from cutegen.verification.runner import verify_case
 
@@ -40,6 +41,11 @@ OF_TESTED = OF_FORM - {"several and a residue"}  # which with as many rows as it
 def module() -> Module:
     (found,) = generate(ROWS, "rows.yaml").modules
     return found
+
+
+def firsts_of_form(kernels: Sequence[Plan]) -> set[int]:
+    """The first kernel of each form."""
+    return {places[0] for places in kernels_by_form(kernels)}
 
 
 def clusters(module: Module) -> list[int]:

@@ -15,7 +15,7 @@ from cutegen.codegen import Module, generate
 from cutegen.families.gemm.wgmma.plan import WarpspecializedPlan
 from cutegen.verification.cases import Case, derive_cases
 from cutegen.verification.executor import EmulatorExecutor, load_module
-from cutegen.verification.forms import firsts_of_form
+from cutegen.verification.forms import runners_of_forms
 from cutegen.verification.orders import ORDERS, case_for_orders, cases_for_orders
 from cutegen.verifying.kernel import verify_kernel
 
@@ -100,7 +100,7 @@ def test_each_form_of_kernel_has_a_case_that_it_runs_itself() -> None:
     """Not one that fits it but for where a tensor stands, which the general kernel runs."""
     (module,) = modules(ANY_N, "rows.yaml")
     found, kernels = cases_for_orders(module.plan, derive_cases(module.plan)), module.plan.kernels
-    assert [case.of[0] for case in found] == [kernels[place].case for place in sorted(firsts_of_form(kernels))]
+    assert [case.of[0] for case in found] == [kernels[place].case for place in sorted(runners_of_forms(module.plan))]
     assert len(found) > 2 and all(case.of[1] >= 0 for case in found)
 
 

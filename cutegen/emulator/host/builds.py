@@ -64,7 +64,7 @@ def _compile_to_ptx(module: ModuleType, target: str, lines: bool = True) -> tupl
     from cutlass.cutlass_dsl import CuTeDSL
 
     keep = cute.KeepPTX()
-    options = (keep, *[cute.GenerateLineInfo(True)][:lines], cute.PtxasOptions("-O0"))
+    options = (keep, *[cute.GenerateLineInfo(True)][:lines], cute.PtxasOptions("-O0"))  # `unassembled_code` needs some
     with own_folder(CuTeDSL._get_dsl()) as folder, cached_line_tables(), unprinted_code(), unassembled_code():
         compiled = module.compile_for(target, options=options)
         written = Path(getattr(keep, "full_ptx_path", ""))
