@@ -20,10 +20,11 @@ def saturated(printer: Words, node: Cast, x: Text) -> Text:
     def chosen(condition: str, otherwise: int | str) -> Text:
         return Text(f"cute.where({x.text} {condition}, {x.text}, cute.full_like({x.text}, {otherwise}))")
 
-    if not node.of_element:
+    asked = not printer.intervals.are_around(node.x, low)
+    if asked:
         # Compilers leave out a comparison with a bound that all numbers keep, also for a NaN
         x = printer.name(chosen(f"== {x.text}", 0))
-    if node.of_element and low < 0:
+    if not asked and low < 0:
         below = f"cute.full_like({x.text}, {least}), cute.full_like({x.text}, 0)"
         below = printer.name(Text(f"cute.where({x.text} <= {least}, {below})")).text
         x = printer.name(Text(f"cute.where({x.text} > {least}, {x.text}, {below})"))

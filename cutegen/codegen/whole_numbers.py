@@ -11,11 +11,14 @@ from typing import Protocol
 
 from cutegen.codegen.texts import AND, ATOM, NEGATE, PRODUCT, SHIFT, SUM, Text
 from cutegen.dtypes import Dtype
+from cutegen.expressions.intervals import Intervals
 from cutegen.expressions.tree import Binary, Expr, Literal_
 
 
 class Words(Protocol):
     """A printer of kernels, as far as integers need it."""
+
+    intervals: Intervals
 
     def print(self, node: Expr) -> Text: ...
 

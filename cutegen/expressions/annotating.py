@@ -9,7 +9,6 @@ from types import MappingProxyType
 from cutegen.dtypes import Dtype
 from cutegen.expressions.constants import check_constants, folded
 from cutegen.expressions.defining import definition
-from cutegen.expressions.elements import is_element, is_uniform
 from cutegen.expressions.functions import TO_WHOLE, function_of
 from cutegen.expressions.tree import (
     BITWISE,
@@ -147,15 +146,12 @@ class _Annotator:
         self.arguments, self.numbers = arguments, numbers
         self.computed: dict[str, Dtype] = {}  # the types of what earlier statements computed
         self.spans: dict[str, Span] = {}  # the integers that those can be
-        self.uniform: set[str] = set()  # those that read no element of a tensor
 
     def keep(self, target: str, value: Expr) -> None:
         """Later statements may read this value by the name of its target."""
         self.computed[target] = _of(value)
         if not _of(value).is_float:
             self.spans[target] = span(value, self.spans)
-        if is_uniform(value, self.uniform):
-            self.uniform.add(target)
 
     def expr(self, node: Expr, asked: Asked) -> Expr:
         return folded(self.typed(node, asked))
@@ -193,8 +189,7 @@ class _Annotator:
             case Reduce():
                 return self.reduction(node, self.children(node, asked)[0], asked)
             case Cast():
-                typed = replace(node, x=self.children(node, asked)[0])
-                return replace(typed, of_element=typed.saturates and is_element(typed.x, self.uniform))
+                return replace(node, x=self.children(node, asked)[0])
 
     def unary(self, node: Unary, x: Expr, asked: Asked) -> Expr:
         if node.op == "not" or (node.op == "~" and x.dtype is Dtype.bool):

@@ -160,12 +160,10 @@ class Cast(Node):
     From float to integer it goes toward zero and saturates: what is out of range becomes the nearest number of the
     type, NaN becomes 0. From integer to integer it wraps around, to bool it asks for what is not 0.
     To a float of 8 bits it rounds and saturates too, but NaN stays.
-    `of_element`, once annotated: `x` is a float of which a compiler can know no bound, see `elements`.
     """
 
     x: Expr
     explicit: bool = False
-    of_element: bool = field(default=False, compare=False, repr=False)
 
     @property
     def saturates(self) -> bool:

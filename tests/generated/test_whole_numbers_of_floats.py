@@ -22,18 +22,20 @@ from cutegen.compiling import Compiled, Job
 from cutegen.verification.executor import EmulatorExecutor, load_module
 from cutegen.verification.runner import verify_case
 
-OPERANDS = [
+NEVER_NEGATIVE = [
     *("abs(X)", "X * X", "X ** 4", "(X + 1) * (1 + X)", "sqrt(X)", "exp(X)", "exp2(X)", "relu(X)", "maximum(X, 0)"),
-    *("abs(X) + 1", "abs(X) - 1", "2 * abs(X) - 200", "minimum(X * X, 3)", "exp2(X) - 1", "tanh(X) * 100"),
-    *("clamp(X, -8, 7)", "round(clamp(X * 10, 0, 255))", "where(X < 1, 1, X)", "X + 0.5", "-X", "u * u", "v - 3"),
+    *("abs(X) + 1", "minimum(X * X, 3)", "round(clamp(X * 10, 0, 255))", "where(X < 1, 1, X)", "u * u"),
 ]
+FROM_BELOW = ["abs(X) - 1", "exp2(X) - 1", "tanh(X) * 100", "clamp(X, -8, 7)", "v - 3"]  # -128 and more
+ON_BOTH_SIDES = ["X", "X + 0.5", "-X", "2 * X - 3", "X / 3", "round(X * 100)"]  # of all bounds: nothing is left out
+OPERANDS = {"i8": [*NEVER_NEGATIVE, *FROM_BELOW], "u8": NEVER_NEGATIVE}
 ROWS = ["sum(X * X, N)", "max(abs(X), N)", "abs(sum(X, N))", "relu(max(X, N))", "var(X, N)", "exp(max(X, N)) - 1"]
 CENTERED = ["u * u", "relu(u)", "abs(u) - 1"]
 HEAD = "cutegen: 1\nkernel: whole\ntargets: [sm_90a]\n"
 NAN_TEST, TO_INTEGER = r"[FD]SETP\.(?:NAN|NUM)\.", r"F2I\."
 
 
-def elementwise(dtype: str, operands: Sequence[str] = OPERANDS, source: str = "f32") -> str:
+def elementwise(dtype: str, operands: Sequence[str], source: str = "f32") -> str:
     """A kernel with one output for each operand, of which each thread has one value."""
     outs = {f"Y{i}": x for i, x in enumerate(operands)}
     named = {"u": "u = X + 3", "v": "v = abs(X + 5)"}
@@ -71,9 +73,16 @@ def sass_of(spec: str, compiler: Compiler) -> list[str]:
 
 @pytest.mark.parametrize("dtype", ["i8", "u8", "i32", "i64"])
 def test_each_operand_is_asked_whether_it_is_nan(dtype: str, compiler: Compiler) -> None:
-    (sass,) = sass_of(elementwise(dtype), compiler)
-    assert len(re.findall(TO_INTEGER, sass)) == len(OPERANDS)
-    assert len(re.findall(NAN_TEST, sass)) == len(OPERANDS)
+    operands = OPERANDS.get(dtype, OPERANDS["i8"])
+    (sass,) = sass_of(elementwise(dtype, operands), compiler)
+    assert len(re.findall(TO_INTEGER, sass)) == len(operands)
+    assert len(re.findall(NAN_TEST, sass)) == len(operands)
+
+
+@pytest.mark.parametrize("dtype", ["i8", "u8", "i32"])
+def test_comparisons_of_what_may_be_any_number_stay(dtype: str, compiler: Compiler) -> None:
+    (sass,) = sass_of(elementwise(dtype, ON_BOTH_SIDES), compiler)
+    assert not re.findall(NAN_TEST, sass)
 
 
 @pytest.mark.parametrize("source", ["f16", "bf16", "f64"])
@@ -83,15 +92,18 @@ def test_operands_of_other_floats_are_asked_too(source: str, compiler: Compiler)
     assert len(re.findall(NAN_TEST, sass)) == len(operands)
 
 
-@pytest.mark.parametrize("dtype", ["i16", "u8"])
-def test_numbers_of_rows_and_their_elements_are_asked(dtype: str, compiler: Compiler) -> None:
-    kernels = sass_of(rowwise(dtype), compiler)
+def test_numbers_of_rows_and_their_elements_are_asked(compiler: Compiler) -> None:
+    kernels = sass_of(rowwise("i16"), compiler)
     assert kernels
     for sass in kernels:
         assert len(re.findall(NAN_TEST, sass)) == len(re.findall(TO_INTEGER, sass)) >= len(ROWS + CENTERED)
 
 
-@pytest.mark.parametrize("spec", [elementwise("i16"), elementwise("u8"), rowwise("i8"), rowwise("u8")])
+ANY = [*NEVER_NEGATIVE, *FROM_BELOW, "2 * abs(X) - 200"]
+SPECS = [elementwise("i16", ANY), elementwise("u8", ANY), rowwise("i8"), rowwise("u8"), elementwise("i8", ON_BOTH_SIDES)]
+
+
+@pytest.mark.parametrize("spec", SPECS)
 def test_nan_becomes_0(spec: str, tmp_path: Path) -> None:
     (module,) = generate(spec, "x.yaml").modules
     path = tmp_path / module.name

@@ -9,8 +9,9 @@ from importlib.resources import files
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from cutegen.codegen.expressions import KernelPrinter, is_number
+from cutegen.codegen.expressions import is_number
 from cutegen.codegen.formatting import WIDTH, call, python_tuple
+from cutegen.codegen.kernel_expressions import KernelPrinter
 from cutegen.codegen.statements import Stored, print_statements, without_copy
 from cutegen.codegen.variables import Variables
 from cutegen.dtypes import Dtype

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from cutegen.codegen.expressions import KernelPrinter
 from cutegen.codegen.formatting import WIDTH
+from cutegen.codegen.kernel_expressions import KernelPrinter
 from cutegen.codegen.parts import Constant, KernelParts
 from cutegen.dtypes import Dtype
 from cutegen.families.probe.plan import ProbePlan

@@ -6,7 +6,8 @@ import re
 from dataclasses import dataclass, field
 
 from cutegen.codegen.casts import after, ends, holds_ends
-from cutegen.codegen.expressions import KernelPrinter, is_number
+from cutegen.codegen.expressions import is_number
+from cutegen.codegen.kernel_expressions import ZERO, KernelPrinter
 from cutegen.codegen.texts import COMPARE, PRODUCT, Text
 from cutegen.dtypes import Dtype
 from cutegen.expressions.tree import Binary, Call, Cast, Expr, Name
@@ -145,7 +146,8 @@ class RowPrinter(_Numbered):
         match node.function:
             case "relu":
                 x = self.spread(node.arguments[0], arguments[0])
-                return self.chosen(f"{x} < 0", f"cutlass.{dtype.cutlass}(0)", x)
+                negative = self.compared(node.arguments[0], Text(x), "<", ZERO, Text("0")).text
+                return self.chosen(negative, f"cutlass.{dtype.cutlass}(0)", x)
             case "where" | "minimum" | "maximum":
                 return self.selection(node, arguments)
         typed = [
@@ -163,9 +165,9 @@ class RowPrinter(_Numbered):
         if node.function == "where":
             return self.chosen(*parts)
         x, y = parts
-        takes_y, takes_x = (">", "<=") if node.function == "minimum" else ("<", ">=")
-        neither = self.chosen(f"{x} {takes_x} {y}", x, f"{x} + {y}")  # a NaN is on no side, and the sum is one
-        return self.chosen(f"{x} {takes_y} {y}", y, neither.text)
+        takes_y, takes_x = self.extremes(node, Text(x), Text(y))
+        neither = self.chosen(takes_x, x, f"{x} + {y}")  # a NaN is on no side, and the sum is one
+        return self.chosen(takes_y, y, neither.text)
 
     def cast(self, node: Cast, x: Text) -> Text:
         if not is_number(node.x):
@@ -180,7 +182,7 @@ class RowPrinter(_Numbered):
             value = self.name(Text(f"{value}.to(cutlass.{source.compute.cutlass})")).text
         number = f"cutlass.{source.compute.cutlass}"
         below = f"{number}({least})"
-        if not node.of_element:  # as in `codegen.saturation`
+        if not self.intervals.are_around(node.x, low):  # as in `codegen.saturation`
             value = self.chosen(f"{value} == {value}", value, f"{number}(0)").text
         elif low < 0:  # a NaN is on neither side, and becomes 0
             below = self.chosen(f"{value} <= {least}", below, f"{number}(0)").text

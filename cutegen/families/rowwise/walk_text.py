@@ -9,7 +9,7 @@ from cutegen.codegen.expressions import is_number
 from cutegen.codegen.formatting import WIDTH, call
 from cutegen.codegen.variables import Variables
 from cutegen.dtypes import Dtype
-from cutegen.expressions.tree import Binary, Call, Expr, Literal_, Local, coords
+from cutegen.expressions.tree import Binary, Call, Expr, Literal_, Local, Name, Reduce, coords
 from cutegen.families.common.pointwise_text import width_name
 from cutegen.families.rowwise.across_text import AcrossText, across_of, apart_of, name_of, scale_of
 from cutegen.families.rowwise.column_text import ColumnText, names_beside
@@ -98,7 +98,7 @@ class WalksText:
             variable = self._variable(step.name)
             lines = [*([f"# {step.why}"] if step.why else []), *self.row_printer.keep(step.value, step.name, variable)]
             self._known(step.name, self.row_printer.locals[step.name])
-            self.element_printer.kept[step.name] = step.value
+            self.element_printer.remember(step.name, step.value)
             return lines
         if isinstance(step, Element):
             return self._element(step)
@@ -123,7 +123,7 @@ class WalksText:
         place, there = (self.row_printer.print(one).text for one in (step.value, step.there))
         there += " & has_row" if self.plan.beside in self.plan.masked else ""
         index = ", ".join(place if mode == self.plan.row else self.row_coordinates[mode] for mode in tensor.modes)
-        self._known(step.name, variable)
+        self._known(step.name, variable, Name(tensor.name, dtype=tensor.dtype))
         text, zero = f"m{step.tensor}[{index}]", f"cutlass.{tensor.dtype.cutlass}(0.0)"
         line = f"{variable} = {text} if {there} else {zero}"
         return (
@@ -138,9 +138,12 @@ class WalksText:
         tensor = next((t for t in self.spec.tensors if t.name == name), None)
         return self.variables.free(f"new_{tensor.argument}" if tensor else name, f"{name}_value")
 
-    def _known(self, name: str, variable: str) -> None:
-        """Both printers know a value of the row by its variable."""
-        self.row_printer.locals[name] = self.element_printer.locals[name] = variable
+    def _known(self, name: str, variable: str, value: Expr | None = None) -> None:
+        """Both printers know a value of the row by its variable, and which numbers it can be if it is told."""
+        for printer in (self.row_printer, self.element_printer):
+            printer.locals[name] = variable
+            if value is not None:
+                printer.intervals.keep(name, value)
 
     # -------------------------------------------------------------------------------------------------- of its elements
 
@@ -238,7 +241,7 @@ class WalksText:
                 inside = "accessed"
             whole = f"cute.where({inside}, {whole}, cute.full_like({whole}, {neutral}))"
         statements = [*before, *printer.taken_statements(), *self._folded(reduction, whole, variable)]
-        self._known(reduction.name, variable)
+        self._known(reduction.name, variable, Reduce(reduction.function, reduction.value, plan.row, dtype=dtype))
         printer.tensor_locals.discard(reduction.name)
         what = f"{reduction.function} along {plan.row}"
         return ReductionText(variable, f"cutlass.{dtype.cutlass}({neutral})", tuple(statements), what)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from cutegen.codegen.expressions import KernelPrinter
 from cutegen.codegen.formatting import WIDTH
+from cutegen.codegen.kernel_expressions import KernelPrinter
 from cutegen.codegen.parts import Constant, KernelParts, Limit
 from cutegen.codegen.statements import print_statements
 from cutegen.codegen.variables import Variables
