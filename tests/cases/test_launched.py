@@ -111,7 +111,7 @@ def test_each_call_launches_the_kernel_that_it_is_for_of_those_that_it_compiled(
     def by_target(target: str) -> dict[str, str]:
         return {"target": target} if len(plan.spec.targets) > 1 else {}
 
-    for _ in range(2000):
+    for _ in range(4000):
         m, n, k = (int(2 ** numbers.uniform(0, 14)) for _ in range(3))
         m, n = min(m, numbers.choice((3, 12, 1 << 14))), n if numbers.random() < 0.4 else -(-n // 8) * 8
         align, target = numbers.choice((2, 16)), numbers.choice(plan.spec.targets)
