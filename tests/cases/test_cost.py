@@ -25,9 +25,9 @@ from cutegen.codegen import generate
 from cutegen.codegen.cplusplus import header_text
 from cutegen.compiling.loading import load
 from cutegen.contract import chooses, compiled_arguments, copies, replace_multiprocessors
-from cutegen.families.gemm.wgmma.compared import EXCHANGED, IN_TURN
+from cutegen.families.gemm.wgmma.compared import EXCHANGED, IN_TURN, SEVERAL
 from cutegen.families.gemm.wgmma.cost import EXCHANGED as EXCHANGED_KIND
-from cutegen.families.gemm.wgmma.cost import PACE, PINGPONG, cost_of
+from cutegen.families.gemm.wgmma.cost import PACE, PACE_OF_TWO, PINGPONG, cost_of
 from cutegen.language.cases import Case, Cases, Conditions, SizeIs
 from cutegen.language.writer import write_spec
 from cutegen.verification.cases import derive_cases
@@ -381,6 +381,20 @@ def test_every_tile_that_is_compared_was_measured() -> None:
     """Other tiles are as fast as others of their kind; of these the estimate knows how fast they are."""
     for kind, tiles in ((EXCHANGED_KIND, EXCHANGED), (PINGPONG, IN_TURN)):
         assert {(tile.rows, tile.columns) for tile in tiles} <= set(PACE[kind])
+    plan, _ = planned(f"{TWO[: TWO.index('schedule:')]}targets: [sm_90a]\n")
+    several = [plan.cases[number] for number in plan.by_cost]
+    assert len(several) == len(SEVERAL)
+    for one in several:
+        kind = PINGPONG if one.pingpong else EXCHANGED_KIND
+        assert (one.tile["M"], one.tile["N"]) in PACE_OF_TWO[kind]
+
+
+def test_the_pace_of_two_products_is_their_own() -> None:
+    plan, _ = planned(TWO)
+    with mock.patch.dict(PACE_OF_TWO[EXCHANGED_KIND], {(32, 64): 7.0}):
+        slow = cost_of(plan.cases[0])
+    faster = 7.0 / PACE_OF_TWO[EXCHANGED_KIND][32, 64]
+    assert slow.step == pytest.approx(faster * cost_of(plan.cases[0]).step, rel=1e-2)
 
 
 def test_a_set_of_schedules_leaves_room_for_cases_of_other_targets() -> None:

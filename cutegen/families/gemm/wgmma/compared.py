@@ -42,6 +42,16 @@ EXCHANGED = (
 """The columns of the output are the rows of a product, so that a tile may have as few as 32 rows."""
 IN_TURN = tuple(Tile(128, columns, 2, roles="pingpong", sharing=2) for columns in (96, 112, 128, 144, 160))
 """Of two warpgroups that have tiles in turn: one stores its tile while the other multiplies."""
+ONE = (*EXCHANGED, *IN_TURN)
+SEVERAL = (
+    *(Tile(rows, 64, 1, 2) for rows in (32, 64, 96, 128)),
+    *(Tile(rows, 64, 1) for rows in (160, 192)),
+    *(Tile(rows, 128, 2) for rows in (160, 192, 208)),
+    *(Tile(128, columns, 2, roles="pingpong", sharing=2) for columns in (128, 160, 192)),
+)
+"""Those for several products, each of which has a part of the columns of a product. They were chosen for two products
+from 39 schedules at 230 shapes: 1.12 times as fast as cuBLAS' two products, in the geometric mean, and 0.89 at worst.
+"""
 
 
 def compared(spec: Spec) -> Iterator[WarpspecializedSchedule]:
@@ -54,8 +64,9 @@ def compared(spec: Spec) -> Iterator[WarpspecializedSchedule]:
     found: list[WarpspecializedSchedule] = []
     m, n = spec.output.shape[-2:]
     products, line = len(product.stacked), LINE // product.dtype.bytes
-    for tile in (*EXCHANGED, *IN_TURN):
-        along, across = (n, m) if tile in EXCHANGED else (m, n)  # of the product's rows, and of its columns
+    for tile in ONE if products == 1 else SEVERAL:
+        # The modes of the product's rows and of its columns
+        along, across = (n, m) if tile.roles == "cooperative" else (m, n)
         tiler = {m: tile.rows, n: tile.columns, product.k: tile.lines * line}
         tiler[across] = max(COLUMNS, tiler[across] // products // COLUMNS * COLUMNS)
         if across in fixed:
