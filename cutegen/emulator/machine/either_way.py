@@ -78,7 +78,7 @@ class EitherWay:
             if executed > self.limit:
                 raise self._difference(number, mask, _LOOP)
             if self._native is not None and self._is_plain(at):
-                self._run(self._native.of(at, joined=False), mask)
+                self._run(self._native.of(at, "alone"), mask)
                 self._leave(number, at, block.end, mask, send)
                 continue
             for operation, instruction, writes in zip(block.operations, block.instructions, block.writes, strict=True):

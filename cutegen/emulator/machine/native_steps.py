@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from cutegen.emulator.instructions.pure_op import PureOp
 from cutegen.emulator.machine.joined_blocks import Arm, InArm, Look, Part, leading_to, parts_from
@@ -14,6 +15,12 @@ from cutegen.emulator.native.gathering import Gathering
 from cutegen.emulator.native.library import Core, core
 from cutegen.emulator.operations.operands import Operation
 from cutegen.emulator.ptx.model import Instruction
+
+How = Literal["alone", "joined", "watched"]
+"""How basic blocks are run: each by itself, joined to others, or by itself so that loops can be cut short."""
+
+COMPARING = ("setp", "set")
+"""Opcodes of instructions that compare."""
 
 Steps = tuple[tuple[int, Operation], ...]
 
@@ -51,17 +58,21 @@ class NativeSteps:
         self.gathering = Gathering(found, program.slots, program.widths, program.placement.places)
         self._live = [*live_registers(program), frozenset[int]()]
         self._before = leading_to(program)
-        self._joined: dict[tuple[int, bool], Joined] = {}
+        self._made: dict[tuple[int, How], Joined] = {}
 
-    def of(self, number: int, joined: bool) -> Joined:
-        """What is run from the basic block with that number on: that one, or all that are `joined` to it."""
-        key = number, joined
-        if key not in self._joined:
+    def of(self, number: int, how: How) -> Joined:
+        """What is run from the basic block with that number on: that one, or all that are joined to it. If it is to be
+        watched, registers keep what is compared, too.
+        """
+        key = number, how
+        if key not in self._made:
             parts = [Part(number, self._program.blocks[number])]
-            self._joined[key] = self._make(parts_from(self._program, number, self._before) if joined else parts)
-        return self._joined[key]
+            if how == "joined":
+                parts = parts_from(self._program, number, self._before)
+            self._made[key] = self._make(parts, compared=how == "watched")
+        return self._made[key]
 
-    def _make(self, parts: Sequence[Part]) -> Joined:
+    def _make(self, parts: Sequence[Part], *, compared: bool) -> Joined:
         program, last, body = self._program, parts[-1], _Body()
         arms, count = [], 0
         for part in parts:
@@ -74,6 +85,9 @@ class NativeSteps:
                 self._add_arm(body, part, arms[-1], self._live[part.number + 1])
         after = [self._live[n] for n in successors(program.blocks, last.number)]
         live = frozenset(end_registers(last.block, program.slots)).union(*after)
+        if compared:
+            pairs = zip(body.instructions, body.reads, strict=True)
+            live = live.union(*(reads for instruction, reads in pairs if instruction.opcode in COMPARING))
         steps = self.gathering.steps(body.operations, body.instructions, body.pure, body.reads, body.writes, live)
         return Joined(steps, tuple(body.instructions), last.number, count, tuple(arms))
 

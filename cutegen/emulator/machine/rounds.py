@@ -22,6 +22,7 @@ from cutegen.emulator.arithmetic.arrays import Array, has_any
 from cutegen.emulator.checks.faults import Stop
 from cutegen.emulator.lanes import Mask, spread
 from cutegen.emulator.machine.liveness import live_registers
+from cutegen.emulator.machine.native_steps import COMPARING
 from cutegen.emulator.machine.program import Program
 from cutegen.emulator.memory.bound_tensors import BoundTensor, coordinates_of
 from cutegen.emulator.operations.operands import Getter, getter
@@ -32,6 +33,7 @@ from cutegen.emulator.ptx.types import TYPES
 
 _SHORTEST, _LONGEST = 4, 32  # rounds after which a state may come again: as many as a ring has stages
 _PATIENCE, _ROUNDS, _TRIES = 100_000, 200, 1000  # instructions of a thread, and rounds, that run with none left out
+_SELDOM = 2  # times that a basic block is run as its instructions
 _MARGIN = 1  # periods that run before something turns: a value may be that of a round before
 _WIDEST = 16  # elements of an access
 _NEVER = 1 << 62
@@ -79,11 +81,12 @@ class Rounds:
         self._comparisons = [tuple(_comparisons(b.instructions, program.slots)) for b in program.blocks]
         self._floats = {slot for block in program.blocks for slot in _float_slots(block.instructions, program.slots)}
         self._live = live_registers(program)
+        self._entered: dict[int, int] = {}  # how often lanes have run each basic block
         self._path: list[tuple[int, object]] = []
         self._states: dict[object, list[State]] = {}
         self._run = self._tried = 0  # instructions of a thread, and rounds, since some were left out last
         self._suspect = 0  # the register that was last seen to differ: most often it does again
-        self._touched: list[tuple[int, int, int]] = []
+        self._touched: list[tuple[int, ...]] = []
         self._memory.watched, lanes.shared.touched = [], self._touched
 
     def enter(self, number: int, mask: Mask, alone: bool) -> None:
@@ -117,6 +120,11 @@ class Rounds:
                 raise Stop("runaway", "a loop in which nothing changes that could end it", at, (0, 0))
             if self._cut(growth, now, once, twice):
                 return
+
+    def comes_again(self, number: int) -> bool:
+        """Whether lanes have often run a basic block: then it is worth it that the core does what it can of it."""
+        self._entered[number] = count = self._entered.get(number, 0) + 1
+        return count > _SELDOM
 
     def _cut(self, growth: Mapping[int, Array], now: State, once: State, twice: State) -> bool:
         """Leaves out as many periods as can be; whether there are any."""
@@ -181,7 +189,10 @@ class Rounds:
         watched = self._memory.watched
         assert watched is not None
         earlier = watched[once.reads - (now.reads - once.reads) : once.reads]
-        for told, before in zip(watched[once.reads : now.reads], earlier, strict=True):
+        for find_told, find_before in zip(watched[once.reads : now.reads], earlier, strict=True):
+            told, before = find_told(), find_before()
+            if told.shape != before.shape:
+                return 0
             for tensor in self._tensors:
                 room = min(room, _until_others(tensor, told, told - before))
         return room
@@ -289,7 +300,7 @@ def _until_others(tensor: BoundTensor, told: Array, step: Array) -> int:
 def _comparisons(instructions: Sequence[Instruction], slots: Mapping[str, int]) -> Iterator[_Comparison]:
     """Those of the instructions that compare whole numbers."""
     for instruction in instructions:
-        if instruction.opcode not in ("setp", "set"):
+        if instruction.opcode not in COMPARING:
             continue
         kind = TYPES[instruction.modifiers[-1]]
         if kind.kind not in ("s", "u", "b"):

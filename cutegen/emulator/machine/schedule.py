@@ -22,7 +22,7 @@ from cutegen.emulator.machine.apart import ThreadsApart, warps_of
 from cutegen.emulator.machine.block_turns import turns_of
 from cutegen.emulator.machine.either_way import EitherWay
 from cutegen.emulator.machine.joined_blocks import Arm
-from cutegen.emulator.machine.native_steps import native_steps
+from cutegen.emulator.machine.native_steps import How, native_steps
 from cutegen.emulator.machine.orders import Order
 from cutegen.emulator.machine.program import End, Program
 from cutegen.emulator.machine.rounds import Rounds
@@ -67,10 +67,9 @@ class Schedule:
         self._steps, self._all_lanes = Steps(lanes.shape), prod(lanes.shape)
         self._shares: dict[int, tuple[Array, float]] = {}
         self._rounds = self._watch() if lanes.access.memory.alike_elsewhere else None
-        # Loops are cut short by what registers hold that a segment does not write
-        self._native = native_steps(program) if self._rounds is None and lanes.origins is None else None
+        self._native = native_steps(program) if lanes.origins is None else None
+        self._how: How = "watched" if self._rounds is not None else "joined" if joined else "alone"
         self._either_way = EitherWay(program, lanes, limit, self._native)
-        self._joined = joined
         self._apart = ThreadsApart(program, lanes.shape)
         self._gone = np.zeros(lanes.shape, np.bool_)  # lanes that had exited when their block last passed a barrier
 
@@ -138,8 +137,8 @@ class Schedule:
                     lanes.origins.run(operation, instructions[index], lanes, mask)
             else:
                 steps = block.steps
-                if self._native is not None:
-                    run = self._native.of(number, self._joined)
+                if self._native is not None and (self._rounds is None or self._rounds.comes_again(number)):
+                    run = self._native.of(number, self._how)
                     steps, instructions, number = run.steps, run.instructions, run.last
                     count, arms = run.count, run.arms
                 for index, operation in steps:  # noqa: B007

@@ -6,7 +6,8 @@ An arena is a copy of the tensor, so that no access of a kernel ever reaches the
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -178,7 +179,8 @@ def describe(tensor: BoundTensor, address: int, size: int) -> str:
 class GlobalMemory:
     """The arenas of all tensors of a launch, in the order of their addresses; `unit` is the least access in bytes.
 
-    Where it is `traced`, it keeps the PTX line of the last access to each unit. A `journal` notes all touches.
+    Where it is `traced`, it keeps the PTX line of the last access to each unit. A `journal` notes all touches. `folds`
+    are the tensors with a `fold`.
     """
 
     def __init__(
@@ -186,33 +188,29 @@ class GlobalMemory:
     ) -> None:
         self.journal, self.traced = journal, traced
         self.arenas = sorted((Arena(t, unit, traced) for t in tensors), key=lambda a: a.start)
-        self._folds = [tensor for tensor in tensors if tensor.fold is not None]
+        self.folds = [tensor for tensor in tensors if tensor.fold is not None]
         self.alike_elsewhere = any(tensor.fold is not None and tensor.fold.elsewhere for tensor in tensors)
-        self.watched: list[Array] | None = None  # the addresses of all accesses, where somebody wants to know them
-
-    @property
-    def is_folded(self) -> bool:
-        """Whether a tensor has a `fold`."""
-        return bool(self._folds)
+        # What finds the addresses of all accesses, where somebody wants to know them
+        self.watched: list[Callable[[], Array]] | None = None
 
     def folded(self, address: Array, offset: int) -> tuple[Array, int]:
         """Addresses and an offset from them, as they are where the elements of tensors with a `fold` lie.
 
         What such a tensor does not have stays where it is, which is out of bounds.
         """
-        if not self._folds:
+        if not self.folds:
             return address, offset
         result = address.astype(np.int64) + offset
         if self.watched is not None:
-            self.watched.append(result)
-        for tensor in self._folds:
+            self.watched.append(partial(np.asarray, result))
+        for tensor in self.folds:
             result = unfolded(tensor, result)
         return result, 0
 
     def told_of(self, address: int) -> BoundTensor | None:
         """The tensor with a `fold` of whose told addresses this is one, whatever lies there."""
         reach = abs(NEAR)
-        return next((t for t in self._folds if t.told - reach // 2 <= address < t.told + reach), None)
+        return next((t for t in self.folds if t.told - reach // 2 <= address < t.told + reach), None)
 
     def around(self, low: int, high: int) -> Arena | None:
         """The arena of the tensor that has all addresses from `low` to before `high`, or None."""

@@ -70,9 +70,9 @@ class SharedMemory:
         self._stores = None if found is None else CoreStores(found, shape, self.data, self.flags, self.dirty)
         self._pending = CopyGroups(shape)
         self._blocks = np.arange(shape[1])[None, :]
-        self._extents = AddressExtents()
+        self.extents = AddressExtents()
         self._first: tuple[Array, Array, Array] | None = None  # an address, its byte and its row in each lane
-        self.touched: list[tuple[int, int, int]] | None = None  # what accesses there were, where somebody wants to know
+        self.touched: list[tuple[int, ...]] | None = None  # what accesses there were, where somebody wants to know
         self.origins: Origins | None = None
         self._origin = np.zeros((0, 0), np.int64)  # of the poison in each unit, where it is kept
 
@@ -170,7 +170,7 @@ class SharedMemory:
         align = align or size
         shape = self.shape
         address = np.asarray(address)
-        low, high, bits = self._extents.of(address, mask)
+        low, high, bits = self.extents.of(address, mask)
         low, high = low + offset - BASE, high + offset - BASE
         if self.touched is not None:
             self.touched.append((low, high, size))

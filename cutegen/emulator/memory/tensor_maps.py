@@ -72,6 +72,11 @@ class TensorMap:
         had = tuple((min(max(0, -c), extent), max(0, min(extent, size - c))) for c, extent, size in ends)
         return at, _inside(self.box, had, each)
 
+    def addresses(self, coordinates: tuple[int, ...]) -> Array:
+        """The addresses of what the tensor has of the box at some coordinates, in parts that are as large as can be."""
+        at, inside = self.places(coordinates, self.size_at(coordinates))
+        return at[inside]
+
 
 @lru_cache(maxsize=64)
 def _offsets(box: tuple[int, ...], strides: tuple[int, ...], each: int) -> Array:

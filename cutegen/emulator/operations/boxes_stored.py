@@ -13,10 +13,11 @@ import numpy as np
 from cutegen.emulator.arithmetic.arrays import Array, has_any
 from cutegen.emulator.checks.shared_history import SharedHistory
 from cutegen.emulator.checks.shared_races import SharedAccess
+from cutegen.emulator.memory.near_boxes import NearMap, near_coordinates, near_map
 from cutegen.emulator.memory.placement import BASE, WINDOW
 from cutegen.emulator.memory.tensor_maps import TensorMap
 from cutegen.emulator.native.library import Core, core
-from cutegen.emulator.operations.boxes_together import ANYWHERE, MODES, can_be_told, described
+from cutegen.emulator.operations.boxes_together import ANYWHERE, MODES, can_be_told, described, note_addresses
 from cutegen.emulator.operations.mbarrier_operations import SharedOperand
 from cutegen.emulator.operations.state import Lanes
 from cutegen.emulator.operations.tensor_operands import BoxOperand, nothing
@@ -30,11 +31,15 @@ _NAME = "stored boxes"  # under which lanes keep a `BoxStores`
 
 @dataclass(frozen=True)
 class _Told:
-    """What the core is told of a store by one tensor map: its numbers, their address, and a box as it is noted."""
+    """What the core is told of a store by one tensor map: its numbers, their address, and a box as it is noted.
+
+    `near` is the map of the memory that there is, where the kernel is told another one.
+    """
 
     numbers: Array
     address: int
     box: SharedAccess
+    near: NearMap | None
 
 
 class BoxStores:
@@ -58,7 +63,7 @@ class BoxStores:
         """
         shared, access, team = lanes.shared, lanes.access, lanes.team
         log, slots = shared.log, (origin.pointer.slot, box.pointer.slot, *box.origins)
-        if shared.touched is not None or (lanes.poison and not lanes.clean(slots, here)):
+        if lanes.poison and not lanes.clean(slots, here):
             return 0
         if access.earlier is not None and has_any(access.earlier.unknown_to(here)):
             return 0
@@ -70,11 +75,19 @@ class BoxStores:
         given = log.for_core(told.box, *(team.clocks.proxy_fences or ()))
         if given is None:
             return 0
-        bases = [np.asarray(get(lanes)) for get in (origin.pointer.base, box.pointer.base, *box.coordinates)]
-        arrays: tuple[Array, ...] = (here, *bases[:2], shared.data, shared.flags, self._table, self._lanes)
-        arrays += (reading.count, reading.lines, self._found, *bases[2:])
+        bases = [np.asarray(get(lanes)) for get in (origin.pointer.base, box.pointer.base)]
+        named = [np.asarray(get(lanes)) for get in box.coordinates]
+        coordinates = named if told.near is None else near_coordinates(told.near, named, here)
+        if coordinates is None:
+            return 0
+        arrays: tuple[Array, ...] = (here, *bases, shared.data, shared.flags, self._table, self._lanes)
+        arrays += (reading.count, reading.lines, self._found, *coordinates)
         count = self._store(arrays, told.address, *given)
         found, line = self._found[:count].copy(), box.instruction.line
+        if shared.touched is not None:
+            shared.touched += [(*one, told.box.count) for one in found[:, :3].tolist()]
+            those = [(thread, block) for thread, block, _, some, *_ in found.tolist() if some]
+            note_addresses(lanes, tensor, named, those)
         for number, (thread, block, row, some, *_) in enumerate(found.tolist()):
             access.written += some
             read = partial(_have_read, lanes, told.box, (thread, block), row)
@@ -96,9 +109,11 @@ class BoxStores:
         shift = pointer.offset - (0 if origin.space else WINDOW)
         places = (shift, np.asarray(pointer.base(lanes)).itemsize, 0, 0, maps, bytes_of_map, 0)
         memory = (BASE, shared.size, shared.unit, len(self._table), _ROOM, 0)
-        numbers = np.array((*places, *memory, *described(tensor), 0, -1), np.int64)
+        near = near_map(tensor, lanes.access.memory.folds)
+        described_map = described(tensor if near is None else near.tensor)
+        numbers = np.array((*places, *memory, *described_map, 0, -1), np.int64)
         noted = SharedAccess(ANYWHERE, tensor.bytes // shared.unit, None, box.instruction, 0, 0)
-        return _Told(numbers, numbers.ctypes.data, noted)
+        return _Told(numbers, numbers.ctypes.data, noted, near)
 
 
 def _have_read(lanes: Lanes, box: SharedAccess, lane: tuple[int, int], row: int) -> None:

@@ -6,14 +6,16 @@ copy came after the other: each of them counts at an mbarrier of its own, and no
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 
 from cutegen.emulator.arithmetic.arrays import Array, has_any
 from cutegen.emulator.checks.shared_history import SharedHistory
 from cutegen.emulator.checks.shared_races import SharedAccess
+from cutegen.emulator.memory.near_boxes import NearMap, near_coordinates, near_map
 from cutegen.emulator.memory.placement import BASE, WINDOW
 from cutegen.emulator.memory.tensor_maps import TensorMap
 from cutegen.emulator.native.library import Core, core
@@ -26,6 +28,8 @@ from cutegen.emulator.ptx.model import Instruction
 from cutegen.emulator.synchronisation.bulk_groups import single
 from cutegen.emulator.synchronisation.mbarrier import Arrival
 from cutegen.emulator.synchronisation.mbarrier_uses import Uses
+
+Lane = tuple[int, int]
 
 _ROOM = 256  # copies of one instruction
 MODES = 5  # that the core has room for
@@ -61,12 +65,16 @@ class BoxLoad:
 
 @dataclass(frozen=True)
 class _Told:
-    """What the core is told of a load by one tensor map: its numbers, their address, and a box as it is noted."""
+    """What the core is told of a load by one tensor map: its numbers, their address, and a box as it is noted.
+
+    `near` is the map of the memory that there is, where the kernel is told another one.
+    """
 
     numbers: Array
     address: int
     box: SharedAccess
     bytes: int
+    near: NearMap | None
 
 
 class BoxLoads:
@@ -87,7 +95,7 @@ class BoxLoads:
         """
         shared, access, team = lanes.shared, lanes.access, lanes.team
         log, table = shared.log, team.mbarriers.table
-        if table is None or shared.touched is not None or (lanes.poison and not lanes.clean(load.slots, here)):
+        if table is None or (lanes.poison and not lanes.clean(load.slots, here)):
             return 0
         if access.earlier is not None and has_any(access.earlier.unknown_to(here)):
             return 0
@@ -95,7 +103,10 @@ class BoxLoads:
         told = self._told.get((id(load), at))
         if told is None:
             told = self._told[id(load), at] = self._tell(load, lanes, tensor, at)
-        multicast, coordinates = load.multicast, [np.asarray(get(lanes)) for get in load.box.coordinates]
+        multicast, named = load.multicast, [np.asarray(get(lanes)) for get in load.box.coordinates]
+        coordinates = named if told.near is None else near_coordinates(told.near, named, here)
+        if coordinates is None:
+            return 0
         targets, counters = np.asarray(load.to.pointer.base(lanes)), np.asarray(load.counter.pointer.base(lanes))
         maps = np.asarray(load.box.pointer.base(lanes))
         ranks = targets if multicast is None else np.asarray(multicast.mask(lanes))
@@ -110,7 +121,11 @@ class BoxLoads:
                 return int(following)
             if arena >= 0:
                 access.latest = self._arenas[arena].name
-            self._send(load, lanes, told, self._found[:count].tolist())
+            found = self._found[:count].tolist()
+            if shared.touched is not None:
+                shared.touched += [(*one, told.bytes) for one in found]
+                note_addresses(lanes, tensor, named, {(thread, block): None for thread, block, *_ in found})
+            self._send(load, lanes, told, found)
             if following < 0:
                 return here.size
 
@@ -145,10 +160,12 @@ class BoxLoads:
         maps = np.asarray(load.box.pointer.base(lanes)).itemsize
         ranks = 0 if load.multicast is None else np.asarray(load.multicast.mask(lanes)).itemsize
         memory = (BASE, shared.size, shared.unit, len(self._arenas), _ROOM, 0)
-        about = (*places, at - load.box.pointer.offset, maps, ranks, *memory, *described(tensor), 0, -1)
+        near = near_map(tensor, lanes.access.memory.folds)
+        described_map = described(tensor if near is None else near.tensor)
+        about = (*places, at - load.box.pointer.offset, maps, ranks, *memory, *described_map, 0, -1)
         numbers = np.array(about, np.int64)
         box = SharedAccess(ANYWHERE, tensor.bytes // shared.unit, None, load.instruction, 0, 0)
-        return _Told(numbers, numbers.ctypes.data, box, tensor.bytes)
+        return _Told(numbers, numbers.ctypes.data, box, tensor.bytes, near)
 
 
 @lru_cache(maxsize=64)
@@ -156,6 +173,14 @@ def described(tensor: TensorMap) -> tuple[int, ...]:
     """What the core is told of a tensor."""
     modes = [(*some, *[1] * (MODES - len(some))) for some in (tensor.sizes, tensor.strides, tensor.box)]
     return (tensor.address, tensor.itemsize, tensor.swizzle, tensor.rank, *modes[0], *modes[1], *modes[2])
+
+
+def note_addresses(lanes: Lanes, tensor: TensorMap, coordinates: Sequence[Array], some: Iterable[Lane]) -> None:
+    """Notes the addresses of boxes that lanes have copied, where somebody wants to know them."""
+    watched = lanes.access.memory.watched
+    if watched is not None:
+        each = [np.broadcast_to(one, lanes.shape).view(np.int32) for one in coordinates]
+        watched += [partial(tensor.addresses, tuple(int(one[lane]) for one in each)) for lane in some]
 
 
 def box_loads(lanes: Lanes) -> BoxLoads | None:
@@ -173,4 +198,4 @@ def can_be_told(lanes: Lanes) -> bool:
     memory, log = lanes.access.memory, lanes.shared.log
     if not isinstance(log, SharedHistory) or not log.has_core or lanes.team.mbarriers.table is None:
         return False
-    return not (memory.traced or memory.journal is not None or memory.is_folded or lanes.origins is not None)
+    return not (memory.traced or memory.journal is not None or lanes.origins is not None)

@@ -75,8 +75,10 @@ class SharedOperand:
         memory, mask = lanes.shared, single(lane, lanes.shape)
         address = self.pointer.known_at(lanes, lane, self.instruction) - (0 if self.space else WINDOW)
         row, unit = address - BASE, memory.unit
-        if memory.touched is not None or not 0 <= row <= memory.size - self.size or row % self.align or row % unit:
+        if not 0 <= row <= memory.size - self.size or row % self.align or row % unit:
             return self.access(lanes, mask)
+        if memory.touched is not None:
+            memory.touched.append((row, row, self.size))
         row //= unit
         count = self.size // unit
         access = SharedAccess(np.full((1, 1), row), count, mask, self.instruction, row, row + count)
@@ -97,12 +99,20 @@ class SharedOperand:
         """
         shared, pointer = lanes.shared, self.pointer
         address = pointer.base(lanes)
-        if shared.touched is not None or not lanes.clean((pointer.slot,), mask):
+        if not lanes.clean((pointer.slot,), mask):
             return None
         shift = pointer.offset - (0 if self.space else WINDOW)
         peers = None if self.space == "shared" else (lanes.team.visits, lanes.team.gone)
         here = whole(lanes.active(mask), lanes.shape)
         return Looked(here, address, shift, shared.size, self.instruction.line, amounts, most, peers)
+
+    def note_look(self, lanes: Lanes, mask: Mask) -> None:
+        """Notes that the core has looked at the mbarriers that lanes use, where somebody wants to know what they touch."""
+        touched = lanes.shared.touched
+        if touched is not None:
+            low, high, _ = lanes.shared.extents.of(np.asarray(self.pointer.base(lanes)), lanes.active(mask))
+            shift = self.pointer.offset - (0 if self.space else WINDOW) - BASE
+            touched.append((low + shift, high + shift, self.size))
 
     def uses(self, lanes: Lanes, mask: Mask) -> Uses:
         """Which mbarriers the lanes of a mask use. Raises Stop as `access` does."""
@@ -258,6 +268,7 @@ class _Arrivals:
         phases = mbarriers.arrive_found(found, counted=counted, expects=self.expects, relaxed=self.relaxed)
         if phases is None:
             return False
+        self.where.note_look(lanes, mask)
         each = np.asarray(phases, np.uint64)
         self._put(lanes, mask, found.lanes, each if found.groups is None else each[found.groups])
         return True

@@ -101,6 +101,7 @@ class PhaseWait:
         found = None if looked is None else mbarriers.table.learners(looked)
         if found is None:
             return None
+        self.where.note_look(lanes, mask)
         mbarriers.see_found(found[1], relaxed=self.relaxed)
         return found[0]
 

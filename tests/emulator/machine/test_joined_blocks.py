@@ -130,7 +130,7 @@ def test_joined_blocks_leave_what_each_alone_leaves(name: str, orders: int, monk
     execute = Schedule._execute
 
     def counted(self: Schedule, number: int, mask: Any) -> None:
-        runs.append((self._joined, number))
+        runs.append((self._how == "joined", number))
         execute(self, number, mask)
 
     monkeypatch.setattr(Schedule, "_execute", counted)
