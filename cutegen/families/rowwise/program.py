@@ -339,6 +339,13 @@ class _Planner:
         return name
 
     def _span(self, node: Expr) -> frozenset[str]:
+        """The modes of an expression. One that varies along a part of the row does along the row, and once that is
+        reduced along neither.
+        """
+        if isinstance(node, Reduce):
+            return self._span(node.x) - {node.mode} - (self.parts if node.mode == self.row else frozenset())
+        if node.children:
+            return frozenset[str]().union(*map(self._span, node.children))
         found = span(node, self.spans)
         return found | {self.row} if found & self.parts else found
 

@@ -267,3 +267,35 @@ def test_no_rows_make_no_divisor() -> None:
     """A divisor of 0 tiles would end the process of the host."""
     text = (Path(__file__).parents[3] / "generated" / "softmax.py").read_text(encoding="utf-8")
     assert "    if grid > 0:\n        # What every launch has\n        same = (" in text
+
+
+REDUCED = """\
+cutegen: 1
+kernel: reduced
+op: rowwise
+tensors:
+  U: {shape: [M, W, N], dtype: f32}
+  D: {shape: [M, W, N], dtype: f32, role: out}
+  Z: {shape: [M], dtype: f32, role: out}
+compute:
+LARGEST
+  - middle = mean(U, W, N)
+  - D = middle / more
+  - Z = more
+static: {W: 3, N: 8}
+targets: [sm_90a]
+"""
+
+
+LARGEST = "max(where(U > coord(N), U + U, U), W, N)"
+
+
+@pytest.mark.parametrize("more", [f"  - largest = {LARGEST}\n  - more = largest + 1", f"  - more = {LARGEST} + 1"])
+def test_what_is_reduced_along_all_modes_of_a_row_varies_along_none(more: str, tmp_path: Path) -> None:
+    """Also where an element's place along one of the modes tells what is reduced: it is computed once for a row."""
+    (module,) = generate(REDUCED.replace("LARGEST", more), "x.yaml").modules
+    (tmp_path / module.name).write_text(module.text, encoding="utf-8")
+    loaded, executor = load_module(tmp_path / module.name), EmulatorExecutor(lines=False)
+    for case in derive_cases(module.plan)[:4]:
+        report = verify_case(module.plan, case, loaded, executor)
+        assert report.status == "passed", report.message
