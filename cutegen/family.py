@@ -312,9 +312,9 @@ class Family(ABC, Generic[S, P]):
         """The plan of a kernel of a form that its module has others of: what they differ in may be its parameters."""
         return plan
 
-    def with_fields(self, plan: P, names: frozenset[str] | None) -> P | None:
+    def with_fields(self, plan: P, names: frozenset[str] | None, told: frozenset[str] = frozenset()) -> P | None:
         """The plan of a kernel whose functions take the constants `names`, or if that is None all that they may, as
-        fields of one parameter, so that they may be those of other kernels. None: they can take none.
+        fields of one parameter, to share them; those that it is merged with differ in `told`. None: they can take none.
         """
         return None
 

@@ -1,4 +1,7 @@
-"""Cases whose kernels differ in constants alone: they share functions, which take those as fields of one parameter."""
+"""Cases whose kernels differ in constants alone: they share functions, which take those as fields of one parameter.
+
+So do those of several forms which differ in few statements.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
-from cutegen.cases.kernels import KernelText, kernel_of
+from cutegen.cases.kernels import KernelText, inside_text, kernel_of
+from cutegen.cases.merged import Merger, Told
 from cutegen.cases.plan import CasesPlan
 from cutegen.codegen.formatting import call
 from cutegen.codegen.merging import Definition, replaced_names
@@ -16,6 +20,8 @@ from cutegen.codegen.regions import begin, end
 from cutegen.codegen.variables import Variables
 from cutegen.family import family_of
 from cutegen.parts.acting import value_of
+
+MOST = 0.7  # of the statements of kernels, that others share whose functions are merged with theirs
 
 
 @dataclass(frozen=True)
@@ -32,6 +38,8 @@ class Form:
     unused: frozenset[str]  # constants in which they differ besides, and which none of them uses
     type: str
     instances: Mapping[int, str]
+    groups: tuple[tuple[int, ...], ...]  # the cases that differ in constants alone
+    told: frozenset[str] = frozenset()  # the fields by which functions tell these groups from each other
 
     @property
     def numbers(self) -> tuple[int, ...]:
@@ -79,6 +87,22 @@ class Form:
                 found.append(replace(one, text=f"{one.name} = {constant.value}", constant=constant))
         return tuple(found)
 
+    def merged(self, kernels: Mapping[int, KernelText]) -> dict[int, KernelText]:
+        """The kernels of its cases, whose functions serve all of them."""
+        if len(self.groups) == 1:
+            return {}
+        groups = [[kernels[number] for number in group] for group in self.groups]
+        functions = _merger(groups, self.told, {number: self.values(number) for number in self.numbers}).functions()
+        processors = next((k.parts.multiprocessors for k in kernels.values() if k.parts.multiprocessors), None)
+        return {
+            number: replace(
+                kernel,
+                device=(*(one for one in kernel.device if one.constant is not None), *functions),
+                parts=replace(kernel.parts, multiprocessors=processors),
+            )
+            for number, kernel in kernels.items()
+        }
+
 
 def forms_of(plan: CasesPlan, variables: Variables) -> dict[int, Form]:
     """The forms of several cases, by the number of each of these. `variables` gives names to what forms need."""
@@ -89,14 +113,79 @@ def forms_of(plan: CasesPlan, variables: Variables) -> dict[int, Form]:
             kernel = kernel_of(number, general, {}, Variables(plan.spec))
             if not kernel.host:
                 alike.setdefault(_key(kernel), []).append(kernel)
-    several = [kernels for kernels in alike.values() if len(kernels) > 1]
+    groups: list[_Groups] = []
+    for kernels in alike.values():
+        groups = _with_group(groups, kernels)
+    several = [one for one in groups if sum(map(len, one.groups)) > 1]
     found: dict[int, Form] = {}
-    for kernels in several:
-        numbers = [kernel.number for kernel in kernels]
-        form = _form(kernels, variables, f"Case{'' if len(several) == 1 else numbers[0] + 1}")
+    for one in several:
+        numbers = [kernel.number for kernel in one.groups[0]]
+        form = _form(one, variables, f"Case{'' if len(several) == 1 else numbers[0] + 1}")
         if form.names:  # else they share functions without a parameter
-            found |= dict.fromkeys(numbers, form)
+            found |= dict.fromkeys(form.numbers, form)
     return found
+
+
+@dataclass(frozen=True)
+class _Groups:
+    """Cases in groups that differ in constants alone, whose functions are merged."""
+
+    groups: tuple[Sequence[KernelText], ...]
+    told: frozenset[str] = frozenset()
+
+
+def _with_group(found: Sequence[_Groups], group: Sequence[KernelText]) -> list[_Groups]:
+    """Groups with one more, whose functions are merged with those of one that has most of their statements."""
+    for place, one in enumerate(found):
+        both = _both(one, group)
+        if both is not None:
+            return [*found[:place], both, *found[place + 1 :]]
+    return [*found, _Groups((group,))]
+
+
+def _both(one: _Groups, group: Sequence[KernelText]) -> _Groups | None:
+    """Groups and another one, where their functions can be merged and have most of their statements alike."""
+    groups, family = (*one.groups, group), family_of(group[0].plan.spec)
+    if any(family_of(kernel.plan.spec) is not family for kernels in groups for kernel in kernels):
+        return None
+    tells = [kernel.plan.tells for kernels in groups for kernel in kernels]
+    told = frozenset(name for name in tells[0] if len({own[name] in ("1", "False") for own in tells}) > 1)
+    if not told:
+        return None
+    again: list[list[KernelText]] = []
+    for kernels in groups:
+        again.append([])
+        for kernel in kernels:
+            general = family.with_fields(kernel.plan, None, told)
+            if general is None:
+                return None
+            again[-1].append(kernel_of(kernel.number, general, {}, Variables(kernel.plan.spec)))
+    constants = [_values(kernel.device) for kernels in again for kernel in kernels]
+    fixed = set(chain.from_iterable(map(_fixed, chain.from_iterable(again))))
+    if any([*own] != [*constants[0]] or any(own[n] != constants[0][n] for n in fixed & {*own}) for own in constants):
+        return None
+    try:
+        values = {kernel.number: _values(kernel.device) for kernels in again for kernel in kernels}
+        merger = _merger(again, told, values)
+        merger.functions()
+    except ValueError:
+        return None
+    return _Groups(tuple(again), told) if merger.alike >= MOST else None
+
+
+def _merger(
+    groups: Sequence[Sequence[KernelText]], told: frozenset[str], values: Mapping[int, Mapping[str, str]]
+) -> Merger:
+    """What merges the functions of groups of kernels; `values` are those of the constants of each case."""
+    paths: dict[int, dict[str, str]] = {}
+    for kernel in chain.from_iterable(groups):
+        constants = (one for one in kernel.parts.constants if one.name in told)
+        paths[kernel.number] = {one.name: inside_text(one.path, kernel.number) for one in constants}
+    of_groups = [
+        {name: frozenset(values[kernel.number][name] for kernel in group) for name in sorted(told)} for group in groups
+    ]
+    of_cases = [{kernel.number: kernel.device for kernel in group} for group in groups]
+    return Merger(of_cases, Told(case_parameter(groups[0][0].plan.spec), of_groups, paths))
 
 
 def with_all_regions(kernels: Sequence[KernelText]) -> KernelText:
@@ -116,17 +205,23 @@ def _key(kernel: KernelText) -> object:
     """What kernels of one form have alike: their functions, the names of their constants, and the values of those that
     functions use which do not take the parameter.
     """
-    functions = [one for one in kernel.device if one.constant is None]
-    case = case_parameter(kernel.plan.spec)
-    fixed = set(chain.from_iterable(one.used for one in functions if case not in one.arguments))
+    functions, fixed = [one for one in kernel.device if one.constant is None], _fixed(kernel)
     constants = tuple((name, value if name in fixed else None) for name, value in _values(kernel.device).items())
     return family_of(kernel.plan.spec).name, tuple(one.text for one in functions), constants
 
 
-def _form(kernels: Sequence[KernelText], variables: Variables, type_: str) -> Form:
+def _fixed(kernel: KernelText) -> set[str]:
+    """The names that those of a kernel's functions use which do not take the parameter."""
+    case = case_parameter(kernel.plan.spec)
+    functions = (one for one in kernel.device if one.constant is None and case not in one.arguments)
+    return set(chain.from_iterable(one.used for one in functions))
+
+
+def _form(of: _Groups, variables: Variables, type_: str) -> Form:
+    kernels = sorted(chain.from_iterable(of.groups), key=lambda kernel: kernel.number)
     values = [_values(kernel.device) for kernel in kernels]
     differing = {name for name in values[0] if len({own[name] for own in values}) > 1}
-    used = set(chain.from_iterable(map(_used, kernels)))
+    used = {*of.told, *chain.from_iterable(map(_used, kernels))}
     fields = {
         kernel.number: tuple(
             one.constant._replace(value=own[one.name])
@@ -137,7 +232,8 @@ def _form(kernels: Sequence[KernelText], variables: Variables, type_: str) -> Fo
     }
     instances = {number: variables.free(f"CASE_{number + 1}") for number in fields}
     parameter = case_parameter(kernels[0].plan.spec)
-    return Form(parameter, fields, frozenset(differing - used), variables.free(type_), instances)
+    groups = tuple(tuple(kernel.number for kernel in group) for group in of.groups)
+    return Form(parameter, fields, frozenset(differing - used), variables.free(type_), instances, groups, of.told)
 
 
 def _used(kernel: KernelText) -> Iterator[str]:

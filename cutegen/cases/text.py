@@ -10,7 +10,7 @@ from cutegen.cases.forms import Form, forms_of, with_all_regions
 from cutegen.cases.kernels import KernelText, inside_text, kernel_of
 from cutegen.cases.known_text import KnownText, known_by_case, promised, promises_more
 from cutegen.cases.plan import CasesPlan
-from cutegen.codegen.formatting import WIDTH, Item, call, chain, python_tuple, replaced
+from cutegen.codegen.formatting import WIDTH, Item, call, chain, python_tuple, replaced, replaced_later
 from cutegen.codegen.merging import combined, numbered_names
 from cutegen.codegen.parts import KernelParts, Limit, Padding, Workspaces
 from cutegen.codegen.variables import Variables
@@ -57,12 +57,13 @@ def kernel_parts(plan: CasesPlan) -> KernelParts:
     variables = Variables(plan.spec)
     forms = forms_of(plan, variables)
     promises, in_common = known_by_case(plan, variables), variables.free("all_hold")
-    first = [_kernel(plan, i, {}, forms.get(i), Variables(plan.spec)) for i in range(len(plan.cases))]
+    nameless: list[dict[str, str]] = [{} for _ in plan.cases]
+    first = _kernels(plan, nameless, forms, [Variables(plan.spec) for _ in plan.cases])
     outside = _outside(plan.spec) | variables.taken
     names = numbered_names([kernel.all for kernel in first], ALWAYS, outside, _groups(plan, forms))
-    kernels = [_kernel(plan, i, own, forms.get(i), variables) for i, own in enumerate(names)]
+    kernels = _kernels(plan, names, forms, [variables] * len(names))
     for number, form in forms.items():
-        if number == form.numbers[0]:
+        if number == form.numbers[0] and len(form.groups) == 1:
             kernels[number] = with_all_regions([kernels[one] for one in form.numbers])
     constants, functions = combined([kernel.device for kernel in kernels], names)
     _, of_host = combined([kernel.host for kernel in kernels], names)
@@ -113,6 +114,19 @@ def _groups(plan: CasesPlan, forms: Mapping[int, Form]) -> list[int]:
     return [forms[number].numbers[0] if number in forms else group for number, group in enumerate(groups)]
 
 
+def _kernels(
+    plan: CasesPlan, names: Sequence[Mapping[str, str]], forms: Mapping[int, Form], variables: Sequence[Variables]
+) -> list[KernelText]:
+    """The kernels of all cases."""
+    found = [_kernel(plan, i, own, forms.get(i), variables[i]) for i, own in enumerate(names)]
+    for number, form in forms.items():
+        if number == form.numbers[0]:
+            with replaced_later(names[number]):
+                merged = form.merged({one: found[one] for one in form.numbers})
+            found = [merged.get(i, one) for i, one in enumerate(found)]
+    return found
+
+
 def _kernel(
     plan: CasesPlan, number: int, names: Mapping[str, str], form: Form | None, variables: Variables
 ) -> KernelText:
@@ -120,7 +134,7 @@ def _kernel(
     case = plan.cases[number]
     if form is None:
         return kernel_of(number, case, names, variables)
-    shared = family_of(case.spec).with_fields(case, form.names)
+    shared = family_of(case.spec).with_fields(case, form.names, form.told)
     assert shared is not None  # as it was without the names
     kernel = kernel_of(number, shared, {**names, form.parameter: form.instances[number]}, variables, form.in_functions)
     return replace(kernel, device=form.of(kernel.device))

@@ -132,9 +132,9 @@ def launch(
 ) -> str:
     """The launch statement of a kernel, with `more` options: the last pair of brackets is opened first.
 
-    It starts at the column `indent`.
+    It starts at the column `indent`. `grid` has the extents along x, y and z, or is the variable that has them.
     """
-    options = [f"grid=[{grid}]", f"block=[{block}]", *more, "stream=stream"]
+    options = [f"grid={grid}" if grid.isidentifier() else f"grid=[{grid}]", f"block=[{block}]", *more, "stream=stream"]
     head = f"{kernel}({', '.join(arguments)}).launch("
     if indent + width_of(head) <= WIDTH:
         return call(head, options, ")", indent)

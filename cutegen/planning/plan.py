@@ -32,6 +32,13 @@ class Plan:
         """The kernels of which a call has one, by its target and what it is called with: one, or one for each case."""
         return (self,)
 
+    @property
+    def tells(self) -> Mapping[str, str]:
+        """Constants that tell kernels of several forms from each other where functions serve all of them, with their
+        values as text: more than 1, or True, of a kernel that has something which others lack, whose are 1 or False.
+        """
+        return {}
+
     @cached_property
     def ways(self) -> tuple[Plan, ...]:
         """The ways in which the kernel runs, as `Family.variants` has them."""

@@ -87,7 +87,10 @@ def ptx(module: Module, folder: Path) -> list[str]:
 
 @pytest.mark.parametrize(
     "text, schedules",
-    sampled([(BIASED, ROWS[:2]), (GEMM, ROWS), (GEMM, SPLIT), (GEMM, PINGPONG), (BIASED, SHARED)], every=5),
+    [
+        *sampled([(BIASED, ROWS[:2]), (GEMM, ROWS), (GEMM, SPLIT), (GEMM, PINGPONG), (BIASED, SHARED)], every=5),
+        (BIASED, [ROWS[1], *SPLIT]),
+    ],
 )
 def test_the_ptx_of_each_case_is_that_of_the_case_as_a_spec_of_its_own(
     text: str, schedules: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -101,10 +104,10 @@ def test_the_ptx_of_each_case_is_that_of_the_case_as_a_spec_of_its_own(
     assert len(set(shared)) == len(schedules)
 
 
-def test_twelve_cases_of_four_forms_have_four_kernels(tmp_path: Path) -> None:
+def test_twelve_cases_of_four_forms_have_three_kernels(tmp_path: Path) -> None:
     module = of_cases(MANY)
-    assert kernels(module) == [f"gemm_kernel_{number}" for number in (1, 5, 8, 10)]
-    assert len(module.text.splitlines()) <= 1900
+    assert kernels(module) == [f"gemm_kernel_{number}" for number in (1, 5, 10)]
+    assert len(module.text.splitlines()) <= 1700
     (tmp_path / "gemm.py").write_text(module.text, encoding="utf-8")
     for command in (("check",), ("format", "--check", "--diff")):
         options = ["--isolated", "--no-cache", "--config", f"line-length={WIDTH}"]

@@ -12,7 +12,7 @@ from cutegen.families.gemm.wgmma.plan import WarpspecializedPlan
 
 def own_columns(plan: WarpspecializedPlan) -> str:
     """The constant that counts the columns of the tile that a block stores."""
-    return f"OWN_{plan.n.upper()}" if plan.split > 1 else f"BLK_{plan.n.upper()}"
+    return f"OWN_{plan.n.upper()}" if plan.split > 1 or plan.any_split else f"BLK_{plan.n.upper()}"
 
 
 def places(plan: WarpspecializedPlan) -> str:

@@ -89,10 +89,18 @@ def parts_names(plan: WarpspecializedPlan) -> dict[str, str]:
 
 def has_tile_mma(plan: WarpspecializedPlan) -> bool:
     """Whether threads find their places in what is stored of one product, which is narrower than what wgmma makes."""
+    return len(plan.b.tensors) * plan.split > 1 and _finds_places(plan)
+
+
+def may_have_tile_mma(plan: WarpspecializedPlan) -> bool:
+    """Whether they do in some kernel that the functions serve."""
+    return has_tile_mma(plan) or (plan.any_split and _finds_places(plan))
+
+
+def _finds_places(plan: WarpspecializedPlan) -> bool:
     direct = any(plan.accessed(o) or plan.held(o) or plan.by_columns(o) for o in plan.pointwise.operands)
     read = any(True for typed in plan.statements for _ in coords(typed.value))
-    narrower = len(plan.b.tensors) * plan.split > 1
-    return narrower and (direct or read or bool(plan.pointwise.masked))
+    return direct or read or bool(plan.pointwise.masked)
 
 
 def passing_text(plan: WarpspecializedPlan, x: Passing) -> dict[str, Any]:

@@ -118,10 +118,12 @@ divisible: {N: 8}
 
         return cost_of(plan), moved_by(plan)
 
-    def with_fields(self, plan: WarpspecializedPlan, names: frozenset[str] | None) -> WarpspecializedPlan | None:
+    def with_fields(
+        self, plan: WarpspecializedPlan, names: frozenset[str] | None, told: frozenset[str] = frozenset()
+    ) -> WarpspecializedPlan | None:
         from cutegen.families.gemm.wgmma.text import with_fields
 
-        return with_fields(plan, names)
+        return with_fields(plan, names, told)
 
     def accumulator(self, spec: Spec) -> Dtype | None:
         return Dtype.f32

@@ -101,7 +101,8 @@ class Opening:
             Let("k_tiles", "k_tiles * (share + 1) // CLUSTER_K - k_first"),
         )
         tiles = Let("tiles", " * ".join(tile_counts(plan)))
-        return (steps, *(shared if plan.split > 1 else ()), tiles)
+        every = (Let("k_first", "0"),) if plan.any_split else ()
+        return (steps, *(shared if plan.split > 1 else every), tiles)
 
 
 def tile_counts(plan: WarpspecializedPlan) -> tuple[str, ...]:

@@ -113,6 +113,8 @@ class WarpspecializedPlan(PointwisePlan):
     tile_order: tuple[int, int]  # modes of the output: that of the raster, then the other
     fields: frozenset[str] | None = None  # constants that its functions take as fields of one parameter, so that cases
     # which differ in these alone share them; None: it shares no functions
+    told: frozenset[str] = frozenset()  # those of them that tell it from kernels of other forms, which it shares them
+    # with, too
 
     def varies(self, *names: str) -> bool:
         """Whether one of these constants is a field of that parameter."""
@@ -126,6 +128,15 @@ class WarpspecializedPlan(PointwisePlan):
     def any_consumers(self) -> bool:
         """Whether its functions serve any number of warpgroups that share a tile."""
         return not self.pingpong and self.varies("CONSUMERS")
+
+    @property
+    def tells(self) -> Mapping[str, str]:
+        return {"CLUSTER_K": str(self.split)}
+
+    @property
+    def any_split(self) -> bool:
+        """Whether its functions serve clusters along k of one block and of several."""
+        return "CLUSTER_K" in self.told
 
     @property
     def several(self) -> bool:

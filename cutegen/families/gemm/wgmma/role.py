@@ -36,7 +36,7 @@ class Role:
         self.rotates = plan.rotates or plan.varies("ROTATES")
         self.own_tile = "n_tile * CLUSTER_K + share" if self.split else "n_tile"
         self.reused = self.split and plan.persistent
-        self.k_tile = "k_first + k_tile" if self.split else "k_tile"
+        self.k_tile = "k_first + k_tile" if self.split or plan.any_split else "k_tile"
         self.loaded = f"(tile, {self.k_tile})"  # what a stage holds
         # A warpgroup has buffers of its own, or both have the same
         self.stems = tuple(source_name(x.tensor) for x in plan.sources)

@@ -17,6 +17,7 @@ from cutegen.families.gemm.wgmma.epilogue_text import (
     epilogue_context,
     has_tile_mma,
     layout_call,
+    may_have_tile_mma,
     parts_names,
     passing_text,
     source_text,
@@ -47,7 +48,7 @@ def kernel_parts(plan: WarpspecializedPlan) -> KernelParts:
         parameters += [f"tma_{name}: cute.CopyAtom"]
         parameters += [f"tma_tensor_{name}: cute.Tensor"] * (name != x.tensor.name)
         parameters += [f"s{name}_layout: cute.ComposedLayout"]
-    parameters += ["tiled_mma: cute.TiledMma", *["tile_mma: cute.TiledMma"] * has_tile_mma(plan)]
+    parameters += ["tiled_mma: cute.TiledMma", *["tile_mma: cute.TiledMma"] * may_have_tile_mma(plan)]
     parameters += ["part_mma: cute.TiledMma"] * bool(plan.passing)
     parameters += [f"{name}: cutlass.Int32" for name in tile_counts(plan)]
     parameters += [f"{name}: cute.FastDivmodDivisorV2" for name in _divisors(plan)]
@@ -141,7 +142,7 @@ def constants_of(plan: WarpspecializedPlan) -> tuple[Constant, ...]:
                     own, f"{blocks[plan.n]} // CLUSTER_K", "of a tile, that one of them stores", "schedule.cluster"
                 ),
             )
-            if plan.split > 1
+            if plan.split > 1 or plan.any_split
             else ()
         ),
         *([Constant("MOST_TILES", most_tiles(plan), "", tiler)] if _counted(plan) else []),
@@ -151,7 +152,7 @@ def constants_of(plan: WarpspecializedPlan) -> tuple[Constant, ...]:
         *_boxes(plan),
         *(
             [Constant("SENT_BYTES", str(plan.sent_bytes), "that the other blocks send", tiler)]
-            if plan.split > 1
+            if plan.split > 1 or plan.any_split
             else ()
         ),
         Constant("VALUES", str(plan.pointwise.values), f"{_values(plan)} of a thread{_each(plan)}", tiler),
@@ -186,10 +187,13 @@ def _boxes(plan: WarpspecializedPlan) -> Iterator[Constant]:
         yield Constant(f"BOX_BYTES_{name}", str(side.box_bytes * plan.tile[plan.k]), "", path)
 
 
-def with_fields(plan: WarpspecializedPlan, names: frozenset[str] | None) -> WarpspecializedPlan | None:
+def with_fields(
+    plan: WarpspecializedPlan, names: frozenset[str] | None, told: frozenset[str]
+) -> WarpspecializedPlan | None:
     """The plan of a kernel whose functions take these constants as fields of a parameter; names None: all that they may
-    take. None if a scalar has such a name.
+    take. None if a scalar has such a name. By those of `told` they tell it from kernels of other forms.
     """
+    plan = replace(plan, told=told)
     constants = (*constants_of(plan), *literals(plan))
     if any(scalar.name in {one.name for one in constants} for scalar in plan.spec.scalars):
         return None
@@ -201,7 +205,9 @@ def _context(plan: WarpspecializedPlan) -> dict[str, Any]:
     clustered = prod(plan.cluster) > 1
     passing, sources = [passing_text(plan, x) for x in plan.passing], [source_text(plan, x) for x in plan.sources]
     shape = f"{'CLUSTER_M, CLUSTER_N' if clustered else '1, 1'}, {'CLUSTER_K' if plan.split > 1 else '1'}"
-    options = [*[f"cluster=[{shape}]"] * (plan.cluster_size > 1), *["use_pdl=True"] * plan.dependent]
+    cluster = f"[{shape}]" if plan.cluster_size > 1 else "None"
+    named = "cluster" if plan.any_split else cluster
+    options = [*[f"cluster={named}"] * (named != "None"), *["use_pdl=True"] * plan.dependent]
     tiles, batched = " * ".join(tile_counts(plan)), plan.batch is not None
     extents = [_times(blocks[plan.m], "CLUSTER_M", plan), _times(blocks[plan.n], "CLUSTER_N", plan), *["1"] * batched]
     walk = _walk(plan)
@@ -222,8 +228,9 @@ def _context(plan: WarpspecializedPlan) -> dict[str, Any]:
         ],
         "mmas": list(_mmas(plan, blocks)),
         "has_tile_mma": has_tile_mma(plan),
+        "may_have_tile_mma": may_have_tile_mma(plan),
         "numbered_along_x": clustered and not plan.persistent,
-        "thr_tile": "thr_tile" if has_tile_mma(plan) else "thr_mma",
+        "thr_tile": "thr_tile" if may_have_tile_mma(plan) else "thr_mma",
         "acc_shape": f"({', '.join(_stacked(x, blocks) for x in plan.sides)})",
         "parts": _products(plan, blocks),
         "product_op": _product_op(plan),
@@ -247,6 +254,7 @@ def _context(plan: WarpspecializedPlan) -> dict[str, Any]:
         "seen": list(_seen(plan)),
         "L": plan.batch.upper() if plan.batch else "",
         "grid": grid(plan),
+        "cluster": cluster,
         "launch_options": options,
         "row_first": False,
         "exchanged": plan.exchanged,
@@ -324,7 +332,7 @@ def _storing(plan: WarpspecializedPlan) -> str:
 
 
 def _values(plan: WarpspecializedPlan) -> str:
-    return "results" if plan.split > 1 else "accumulators"
+    return "results" if plan.split > 1 or plan.any_split else "accumulators"
 
 
 def _each(plan: WarpspecializedPlan) -> str:
