@@ -9,10 +9,11 @@ from cutegen.cases.chooser_text import chooser
 from cutegen.cases.forms import Form, forms_of, with_all_regions
 from cutegen.cases.kernels import KernelText, inside_text, kernel_of
 from cutegen.cases.known_text import KnownText, known_by_case, promised, promises_more
+from cutegen.cases.limits import limits_of, strictest
 from cutegen.cases.plan import CasesPlan
 from cutegen.codegen.formatting import WIDTH, Item, call, chain, python_tuple, replaced, replaced_later
 from cutegen.codegen.merging import combined, numbered_names
-from cutegen.codegen.parts import KernelParts, Limit, Padding, Workspaces
+from cutegen.codegen.parts import KernelParts, Padding, Workspaces
 from cutegen.codegen.variables import Variables
 from cutegen.family import family_of
 from cutegen.language.cases import Conditions
@@ -73,7 +74,7 @@ def kernel_parts(plan: CasesPlan) -> KernelParts:
     # An exported kernel has the limits and no class of cases: what these differ in stands there as numbers
     numbers = [own | (forms[i].values(i) if i in forms else {}) for i, own in enumerate(names)]
     limits = [
-        limit for kernel, own in zip(kernels, numbers, strict=True) for limit in _limits(plan, kernels, kernel, own)
+        limit for kernel, own in zip(kernels, numbers, strict=True) for limit in limits_of(plan, kernels, kernel, own)
     ]
     padded: dict[str, Padding] = {}  # a call copies what one of its cases may need a copy of
     for kernel in kernels:
@@ -95,7 +96,7 @@ def kernel_parts(plan: CasesPlan) -> KernelParts:
         workspaces=_workspaces(kernels, names),
         padded=padded,
         row_copies=next((kernel.parts.row_copies for kernel in kernels if kernel.parts.row_copies), None),
-        limits=tuple({(limit.tiles, limit.holds, limit.unless): limit for limit in limits}.values()),
+        limits=strictest(limits, constants),
         documentation=tuple((path, said) for said, path in {said: path for path, said in documentation}.items()),
         nvgpu_path="schedule",
         nvgpu=tuple(
@@ -317,52 +318,7 @@ def _arguments(plan: CasesPlan, kernel: KernelText, known: Mapping[str, str], pr
     ]
 
 
-# ------------------------------------------------------------------------------------------ limits and memory of calls
-
-
-def _limits(
-    plan: CasesPlan, kernels: Sequence[KernelText], kernel: KernelText, names: Mapping[str, str]
-) -> list[Limit]:
-    """What a case's kernel limits: for all calls where all kernels do, else for those that the case is for."""
-    own, unless = kernel.plan.spec, _not_taken(plan, kernel.number)
-    found = []
-    for limit in kernel.parts.limits:
-        path = inside_text(limit.path, kernel.number)
-        tiles = tuple(replaced(text, names) for text in limit.tiles)
-        wanted, holds = replaced(limit.wanted, names), replaced(limit.holds, names)
-        alike = all(limit in other.parts.limits for other in kernels) and (tiles, holds) == (limit.tiles, limit.holds)
-        found.append(Limit(path, tiles, wanted, holds, () if alike else unless))
-    numbers = family_of(own).largest(kernel.plan)
-    for mode, text in kernel.parts.largest.items():
-        if own.sizes_of(mode)[1] <= numbers.get(mode, 0) or mode in own.static:
-            continue
-        most = replaced(text, names)
-        path, size = inside_text("schedule.tiler", kernel.number), f'sizes["{mode}"]'
-        found.append(Limit(path, (size,), f'f"{mode} <= {{{most}}}"', f"tiles <= {most}", unless=unless))
-    return found
-
-
-def _not_taken(plan: CasesPlan, number: int) -> tuple[tuple[str, ...], ...]:
-    """Comparisons of `sizes`, some of which stand together: where all of those hold, a call is not for the case of that
-    number.
-    """
-    spec = plan.spec
-    found: list[tuple[str, ...]] = []
-
-    def size(mode: str) -> str:
-        return f'sizes["{mode}"]'
-
-    for mode, several in plan.conditions[number].sizes.items():
-        if mode not in spec.static:
-            found += [(f"({one.text_of_not(size(mode))})",) for one in several]
-    for other in plan.conditions[:number]:
-        if other.by_cost and plan.conditions[number].by_cost:
-            continue
-        if other.targets or other.align > 1 or not other.sizes:
-            continue
-        dynamic = [(mode, one) for mode, several in other.sizes.items() if mode not in spec.static for one in several]
-        found.append(tuple(f"({one.text(size(mode))})" for mode, one in dynamic))
-    return tuple(found)
+# --------------------------------------------------------------------------------------------------- memory of calls
 
 
 def _workspaces(kernels: Sequence[KernelText], names: Sequence[Mapping[str, str]]) -> Workspaces | None:
