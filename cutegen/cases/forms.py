@@ -13,7 +13,7 @@ from itertools import chain
 from cutegen.cases.kernels import KernelText, inside_text, kernel_of
 from cutegen.cases.merged import Merger, Told
 from cutegen.cases.plan import CasesPlan
-from cutegen.codegen.formatting import call
+from cutegen.codegen.formatting import WIDTH, call, width_of
 from cutegen.codegen.merging import Definition, replaced_names
 from cutegen.codegen.parts import Constant, case_parameter
 from cutegen.codegen.regions import begin, end
@@ -40,6 +40,8 @@ class Form:
     instances: Mapping[int, str]
     groups: tuple[tuple[int, ...], ...]  # the cases that differ in constants alone
     told: frozenset[str] = frozenset()  # the fields by which functions tell these groups from each other
+    table: str = ""  # the tuple that has the instances; empty where each one has a name
+    conditions: str = ""  # of all of the table
 
     @property
     def numbers(self) -> tuple[int, ...]:
@@ -65,13 +67,24 @@ class Form:
         fields = chain.from_iterable(map(_field, zip(*self.fields.values(), strict=True)))
         return "\n".join(("@dataclass(frozen=True)", f"class {self.type}:", said, "", *fields))
 
+    @property
+    def table_opens(self) -> str:
+        """The lines before the instances in their table."""
+        return f"# Cases {_enumerated(self.numbers)}: {self.conditions}\n{self.table} = ("
+
     def instance_text(self, number: int) -> str:
         """What a case gives for the parameter: with the names of its fields, where those of all cases fit in a line."""
         named = all(self._instance(one, True).count("\n") <= 2 for one in self.numbers)
-        return self._instance(number, named)
+        if not self.table:
+            return self._instance(number, named)
+        rows = [f"{self._instance(one, named)},  # case {one + 1}" for one in self.numbers]
+        said = all("\n" not in row and width_of(row) <= WIDTH for row in rows)
+        return rows[self.numbers.index(number)] if said else f"{self._instance(number, named)},"
 
     def _instance(self, number: int, named: bool) -> str:
         values = [f"{field.name}={field.value}" if named else field.value for field in self.fields[number]]
+        if self.table:
+            return "    " + call(f"{self.type}(", values, ")", 4)
         return call(f"{self.instances[number]} = {self.type}(", values, ")", 0)
 
     def of(self, definitions: Sequence[Definition]) -> tuple[Definition, ...]:
@@ -120,7 +133,7 @@ def forms_of(plan: CasesPlan, variables: Variables) -> dict[int, Form]:
     found: dict[int, Form] = {}
     for one in several:
         numbers = [kernel.number for kernel in one.groups[0]]
-        form = _form(one, variables, f"Case{'' if len(several) == 1 else numbers[0] + 1}")
+        form = _form(plan, one, variables, "" if len(several) == 1 else str(numbers[0] + 1))
         if form.names:  # else they share functions without a parameter
             found |= dict.fromkeys(form.numbers, form)
     return found
@@ -217,7 +230,7 @@ def _fixed(kernel: KernelText) -> set[str]:
     return set(chain.from_iterable(one.used for one in functions))
 
 
-def _form(of: _Groups, variables: Variables, type_: str) -> Form:
+def _form(plan: CasesPlan, of: _Groups, variables: Variables, numbered: str) -> Form:
     kernels = sorted(chain.from_iterable(of.groups), key=lambda kernel: kernel.number)
     values = [_values(kernel.device) for kernel in kernels]
     differing = {name for name in values[0] if len({own[name] for own in values}) > 1}
@@ -230,10 +243,20 @@ def _form(of: _Groups, variables: Variables, type_: str) -> Form:
         )
         for kernel, own in zip(kernels, values, strict=True)
     }
-    instances = {number: variables.free(f"CASE_{number + 1}") for number in fields}
-    parameter = case_parameter(kernels[0].plan.spec)
-    groups = tuple(tuple(kernel.number for kernel in group) for group in of.groups)
-    return Form(parameter, fields, frozenset(differing - used), variables.free(type_), instances, groups, of.told)
+    compared = all(number in plan.by_cost for number in fields)
+    table = variables.free(f"CASES_{numbered}".rstrip("_")) if compared else ""
+    names = [f"{table}[{place}]" if table else variables.free(f"CASE_{n + 1}") for place, n in enumerate(fields)]
+    return Form(
+        parameter=case_parameter(kernels[0].plan.spec),
+        fields=fields,
+        unused=frozenset(differing - used),
+        type=variables.free(f"Case{numbered}"),
+        instances=dict(zip(fields, names, strict=True)),
+        groups=tuple(tuple(kernel.number for kernel in group) for group in of.groups),
+        told=of.told,
+        table=table,
+        conditions=str(plan.conditions[kernels[0].number]),
+    )
 
 
 def _used(kernel: KernelText) -> Iterator[str]:

@@ -28,13 +28,19 @@ def with_blocks(module: ModuleType, blocks: int) -> ModuleType:
     for name, value in vars(found).items():
         if _BLOCKS.fullmatch(name):
             changed[name] = blocks
-        elif is_dataclass(value) and not isinstance(value, type) and hasattr(value, "BLOCKS"):  # of cases that share
+        elif _has_blocks(value):  # of cases that share functions
             changed[name] = replace(value, BLOCKS=blocks)
+        elif isinstance(value, tuple) and any(map(_has_blocks, value)):
+            changed[name] = tuple(replace(one, BLOCKS=blocks) if _has_blocks(one) else one for one in value)
     if asks_multiprocessors(found):
         changed["compile_for"] = _on(blocks, found.compile_for)
     assert changed, "a kernel that is not persistent"
     vars(found).update(changed)
     return found
+
+
+def _has_blocks(value: object) -> bool:
+    return is_dataclass(value) and not isinstance(value, type) and hasattr(value, "BLOCKS")
 
 
 def _on(multiprocessors: int, own: Callable[..., Any]) -> Callable[..., Any]:

@@ -14,8 +14,10 @@ from unittest import mock
 import pytest
 
 from cutegen.cases.calls import Call, of_group, taken
+from cutegen.cases.forms import forms_of
 from cutegen.cases.plan import CasesPlan
 from cutegen.codegen import generate
+from cutegen.codegen.variables import Variables
 from cutegen.compiling.loading import load
 
 HEAD = """\
@@ -80,6 +82,8 @@ def functions_of(text: str, plan: CasesPlan, launched: list[tuple[int, tuple[Any
         "cutlass": type("cutlass", (), {"const_expr": staticmethod(bool)}),
         "cute": type("cute", (), {"assume": staticmethod(lambda size, divby: size)}),
     }
+    for form in forms_of(plan, Variables(plan.spec)).values():
+        given[form.table] = tuple(number + 1 for number in form.numbers)
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Name) and node.id.startswith("CASE_"):
             given[node.id] = int(node.id[5:])

@@ -16,8 +16,8 @@ from planning_specs import VALID
 from specs_kit import ROOT, kernels_of_specs, modules_of_specs
 from sweep_kit import sampled
 
-from cutegen.cases import forms
-from cutegen.codegen import Module, Region, generate, printing
+from cutegen.cases import forms, launching
+from cutegen.codegen import Module, Region, generate, merging, printing
 from cutegen.codegen import environment as environment_module
 from cutegen.codegen.regions import RegionTag, region_at, separate
 from cutegen.language.diagnostics import SpecError
@@ -119,9 +119,10 @@ def test_marks_leave_no_trace(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same templates with a tag that prints nothing give the same bytes."""
     monkeypatch.setattr(RegionTag, "_begin", lambda self, path, name: "")
     monkeypatch.setattr(RegionTag, "_end", lambda self: "")
-    for module in (printing, forms):
+    for module in (printing, forms, launching):
         monkeypatch.setattr(module, "begin", lambda path, name: ())
         monkeypatch.setattr(module, "end", lambda: ())
+    monkeypatch.setattr(merging, "marked", lambda text, regions: text)  # of conditions of cases
     environment_module.environment.cache_clear()
     try:
         for file in sorted((ROOT / "specs").glob("*.yaml")):
