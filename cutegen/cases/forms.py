@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
+from cutegen.cases.following import following, in_place, names_in, needed, with_owner
 from cutegen.cases.kernels import KernelText, inside_text, kernel_of
 from cutegen.cases.merged import Merger, Told
 from cutegen.cases.plan import CasesPlan
@@ -29,12 +30,15 @@ class Form:
     """Cases that share functions.
 
     `parameter` is what those have for the case. `fields` are the constants in which the cases differ, of each case by
-    its number from 0 on: all have those of the same names, in the same order. `type` is the class of the parameter that
-    has them, and `instances` are the names of what each case gives for it.
+    its number from 0 on: all have those of the same names, in the same order. Of those that `formulas` have it is not
+    one of the case's values, but follows from others. `type` is the class of the parameter that has them, and
+    `instances` are the names of what each case gives for it.
     """
 
     parameter: str
     fields: Mapping[int, Sequence[Constant]]
+    formulas: Mapping[str, str]
+    in_place: Mapping[str, str]  # those of these that functions have instead of a field, as they have them
     unused: frozenset[str]  # constants in which they differ besides, and which none of them uses
     type: str
     instances: Mapping[int, str]
@@ -54,18 +58,39 @@ class Form:
     @property
     def in_functions(self) -> dict[str, str]:
         """What functions have for the fields."""
-        return {name: f"{self.parameter}.{name}" for name in self.names}
+        owned = {name: f"{self.parameter}.{name}" for name in self.names}
+        return owned | {name: with_owner(text, self.parameter, self.names) for name, text in self.in_place.items()}
 
     def values(self, number: int) -> dict[str, str]:
-        """What the fields of a case are."""
+        """What the fields of a case are, and what follows from them."""
         return {field.name: field.value for field in self.fields[number]}
 
     @property
     def class_text(self) -> str:
         """The class of the parameter, with the marks of regions."""
         said = f'    """What the kernels of cases {_enumerated(self.numbers)} differ in."""'
-        fields = chain.from_iterable(map(_field, zip(*self.fields.values(), strict=True)))
-        return "\n".join(("@dataclass(frozen=True)", f"class {self.type}:", said, "", *fields))
+        lines = ["@dataclass(frozen=True)", f"class {self.type}:", said, ""]
+        of_cases = list(zip(*self.fields.values(), strict=True))
+        for one in sorted(of_cases, key=lambda one: one[0].name in self.formulas):
+            if one[0].name not in self.in_place:
+                lines += self._field(one)
+        return "\n".join(lines)
+
+    def _field(self, of_cases: Sequence[Constant]) -> Iterator[str]:
+        """The lines of a field, in the regions of what each case says of it: of the first one inside of the others."""
+        first = of_cases[0]
+        type_ = "str" if first.value.startswith('"') else "bool" if first.value in ("True", "False") else "int"
+        said = f"  # {first.comment}" if first.comment else ""
+        paths = dict.fromkeys(one.path for one in reversed(of_cases))
+        if first.name in self.formulas:
+            formula = with_owner(self.formulas[first.name], "self", self.names)
+            lines = ["", "    @property", f"    def {first.name}(self) -> {type_}:", f"        return {formula}{said}"]
+            yield lines.pop(0)
+        else:
+            lines = [f"    {first.name}: {type_}{said}"]
+        yield from chain.from_iterable(begin(path, first.name) for path in paths)
+        yield from lines
+        yield from chain.from_iterable(end() for _ in paths)
 
     @property
     def table_opens(self) -> str:
@@ -82,7 +107,8 @@ class Form:
         return rows[self.numbers.index(number)] if said else f"{self._instance(number, named)},"
 
     def _instance(self, number: int, named: bool) -> str:
-        values = [f"{field.name}={field.value}" if named else field.value for field in self.fields[number]]
+        fields = [field for field in self.fields[number] if field.name not in self.formulas]
+        values = [f"{field.name}={field.value}" if named else field.value for field in fields]
         if self.table:
             return "    " + call(f"{self.type}(", values, ")", 4)
         return call(f"{self.instances[number]} = {self.type}(", values, ")", 0)
@@ -234,7 +260,8 @@ def _form(plan: CasesPlan, of: _Groups, variables: Variables, numbered: str) -> 
     kernels = sorted(chain.from_iterable(of.groups), key=lambda kernel: kernel.number)
     values = [_values(kernel.device) for kernel in kernels]
     differing = {name for name in values[0] if len({own[name] for own in values}) > 1}
-    used = {*of.told, *chain.from_iterable(map(_used, kernels))}
+    formulas = following([kernel.parts.constants for kernel in kernels])
+    used = needed({*of.told, *chain.from_iterable(map(_used, kernels))}, formulas)
     fields = {
         kernel.number: tuple(
             one.constant._replace(value=own[one.name])
@@ -243,12 +270,15 @@ def _form(plan: CasesPlan, of: _Groups, variables: Variables, numbered: str) -> 
         )
         for kernel, own in zip(kernels, values, strict=True)
     }
+    formulas = {name: text for name, text in formulas.items() if name in differing & used}
     compared = all(number in plan.by_cost for number in fields)
     table = variables.free(f"CASES_{numbered}".rstrip("_")) if compared else ""
     names = [f"{table}[{place}]" if table else variables.free(f"CASE_{n + 1}") for place, n in enumerate(fields)]
     return Form(
         parameter=case_parameter(kernels[0].plan.spec),
         fields=fields,
+        formulas=formulas,
+        in_place=_in_place(of, formulas),
         unused=frozenset(differing - used),
         type=variables.free(f"Case{numbered}"),
         instances=dict(zip(fields, names, strict=True)),
@@ -257,6 +287,22 @@ def _form(plan: CasesPlan, of: _Groups, variables: Variables, numbered: str) -> 
         table=table,
         conditions=str(plan.conditions[kernels[0].number]),
     )
+
+
+def _in_place(of: _Groups, formulas: Mapping[str, str]) -> dict[str, str]:
+    """The formulas that functions have instead of a field."""
+    found = {}
+    for name, formula in formulas.items():
+        if any(name in names_in(other) for other in formulas.values()) or name in of.told:
+            continue
+        texts = {
+            in_place(name, formula, [one for one in kernels[0].device if one.constant is None])
+            for kernels in of.groups
+            if name in {used for one in kernels[0].device if one.constant is None for used in one.used}
+        }
+        if len(texts) == 1 and None not in texts:
+            found[name] = str(texts.pop())
+    return found
 
 
 def _used(kernel: KernelText) -> Iterator[str]:
@@ -274,16 +320,6 @@ def _values(definitions: Iterable[Definition]) -> dict[str, str]:
         if one.constant is not None:
             found[one.name] = value_of(one.constant.value, found)
     return {name: f'"{value}"' if isinstance(value, str) else str(value) for name, value in found.items()}
-
-
-def _field(of_cases: Sequence[Constant]) -> Iterator[str]:
-    """The line of a field, in the regions of what each case says of it: of the first one inside of the others."""
-    first = of_cases[0]
-    type_ = "str" if first.value.startswith('"') else "bool" if first.value in ("True", "False") else "int"
-    paths = dict.fromkeys(one.path for one in reversed(of_cases))
-    yield from chain.from_iterable(begin(path, first.name) for path in paths)
-    yield f"    {first.name}: {type_}" + (f"  # {first.comment}" if first.comment else "")
-    yield from chain.from_iterable(end() for _ in paths)
 
 
 def _enumerated(numbers: Sequence[int]) -> str:

@@ -67,7 +67,7 @@ def kernel_parts(plan: CasesPlan) -> KernelParts:
         template="cases.py.j2",
         constants=constants,
         context={
-            "kernels": _with_functions(plan, kernels, forms, functions),
+            "kernels": _with_functions(plan, kernels, forms, names, functions),
             "targets_text": launching.targets(),
             "promises": list({one.name: one for one in promises.values()}.values()),
             "promised": any(promises_more(plan.spec, kernel.plan.spec) for kernel in kernels),
@@ -123,7 +123,11 @@ def _kernel(
 
 
 def _with_functions(
-    plan: CasesPlan, kernels: Sequence[KernelText], forms: Mapping[int, Form], functions: Sequence[Sequence[str]]
+    plan: CasesPlan,
+    kernels: Sequence[KernelText],
+    forms: Mapping[int, Form],
+    names: Sequence[Mapping[str, str]],
+    functions: Sequence[Sequence[str]],
 ) -> list[FunctionsText]:
     """The functions that the module has one after the other. A case that has none but those of another one stands with
     that.
@@ -131,7 +135,8 @@ def _with_functions(
     found: dict[str, FunctionsText] = {}
     for kernel, own, conditions in zip(kernels, functions, plan.conditions, strict=True):
         number, form = kernel.number, forms.get(kernel.number)
-        text = found.setdefault(kernel.launch, FunctionsText(form.class_text if form else "", form, [], own))
+        type_ = replaced(form.class_text, names[number]) if form else ""
+        text = found.setdefault(kernel.launch, FunctionsText(type_, form, [], own))
         lines = [f"# Case {number + 1}: {conditions}"] * (form is None or not form.table)
         lines += [form.instance_text(number)] if form else []
         text.cases.append((number, "\n".join(lines)))

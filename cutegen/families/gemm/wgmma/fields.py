@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from cutegen.codegen.parts import Constant, case_parameter
+from cutegen.families.gemm.wgmma.block_text import own_columns
 from cutegen.families.gemm.wgmma.names import source_name, stack_name
 from cutegen.families.gemm.wgmma.plan import WarpspecializedPlan
+from cutegen.parts.acting import value_of
 
 
 def literals(plan: WarpspecializedPlan) -> Iterator[Constant]:
@@ -30,7 +32,8 @@ def literals(plan: WarpspecializedPlan) -> Iterator[Constant]:
         yield Constant(f"KIND_{name}", _kind(x.n_major, x.swizzle), f"of a piece of {name}", path)
     if plan.passing and not plan.in_turn:
         path = f"schedule.copies.{plan.passing[0].tensor.name}.stages"
-        yield Constant("ROTATES", str(plan.rotates), "whether a tile begins where the one before ended", path)
+        rotates = str(plan.rotates) if plan.fields is None else "PIECES % BUFFERS > 0"
+        yield Constant("ROTATES", rotates, "whether a tile begins where the one before ended", path)
 
 
 def names_of_fields(plan: WarpspecializedPlan) -> frozenset[str]:
@@ -47,3 +50,26 @@ def kind(plan: WarpspecializedPlan, name: str, k_major: bool, swizzle: int) -> s
 
 def _kind(k_major: bool, swizzle: int) -> str:
     return f'"{"K" if k_major else "MN"}_SW{swizzle}"'
+
+
+def with_formulas(plan: WarpspecializedPlan, constants: Iterable[Constant]) -> Iterator[Constant]:
+    """The constants, with the formulas by which some of them follow from those before them."""
+    m, n, k = (f"BLK_{mode.upper()}" for mode in (plan.m, plan.n, plan.k))
+    width, own = plan.a.tensor.dtype.bytes, own_columns(plan)
+    formulas = {
+        "STAGE_BYTES": f"({m} + {n}) * {k} * {width}",
+        "SENT_BYTES": f"(CLUSTER_K - 1) * {'PRODUCTS * ' * (plan.products > 1)}{m} * {own} * 4",
+        "VALUES": f"{m} * {own} // (128 * CONSUMERS)",
+        "PARTS": "COLUMNS // 16",
+    }
+    for side in plan.sides:
+        name = stack_name(plan.spec, side.tensors)
+        formulas[f"BOX_BYTES_{name}"] = f"BOX_{name} * {k} * {width * len(side.tensors)}"
+    values: dict[str, object] = {}
+    for one in constants:
+        values[one.name] = value_of(one.value, values)
+        formula = formulas.get(one.name)
+        if formula is not None and value_of(formula, values) == values[one.name]:
+            yield one._replace(value=formula)
+        else:
+            yield one

@@ -52,10 +52,13 @@ class Loading(Role):
             block, box = f"BLK_{side.mode.upper()}", f"BOX_{name}"
             rows = f"m{side.tensor.name}.shape[0] - {tile} * {block}"
             missing = f"({block} // {box} - boxes_{name}) * BOX_BYTES_{name}"
-            less = Let("stage_bytes", missing, "-") if number else Let("stage_bytes", f"STAGE_BYTES - {missing}")
+            alone = self.plan.varies("STAGE_BYTES")  # a name that stands for too long a formula
+            less = Let("stage_bytes", missing, "-")
+            less = less if number or alone else Let("stage_bytes", f"STAGE_BYTES - {missing}")
             first = Let(f"first_{name}", f"{tile} * ({block} // {box})")
             body: Body = (
                 *[Note("Boxes that begin beyond the end of a tensor are not loaded")] * (number == 0),
+                *[Let("stage_bytes", "STAGE_BYTES")] * (number == 0 and alone),
                 Let(f"rows_{name}", f"cutlass.max(0, cutlass.min({block}, {rows}))"),
                 Let(f"boxes_{name}", f"cute.ceil_div(rows_{name}, {box})"),
                 *[first] * self.plan.varies(block, box),  # names that are too long for one line

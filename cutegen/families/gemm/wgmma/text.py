@@ -23,7 +23,7 @@ from cutegen.families.gemm.wgmma.epilogue_text import (
     source_text,
     type_text,
 )
-from cutegen.families.gemm.wgmma.fields import kind, literals
+from cutegen.families.gemm.wgmma.fields import kind, literals, with_formulas
 from cutegen.families.gemm.wgmma.names import source_name, stack_name
 from cutegen.families.gemm.wgmma.opening import tile_counts
 from cutegen.families.gemm.wgmma.plan import Side, WarpspecializedPlan
@@ -117,7 +117,12 @@ def _counted(plan: WarpspecializedPlan) -> bool:
 
 
 def constants_of(plan: WarpspecializedPlan) -> tuple[Constant, ...]:
-    """The numbers that the module gives names."""
+    """The numbers that the module gives names: where cases share functions, with the formulas that they follow from."""
+    found = _constants(plan)
+    return found if plan.fields is None else tuple(with_formulas(plan, found))
+
+
+def _constants(plan: WarpspecializedPlan) -> tuple[Constant, ...]:
     blocks, tiler = {mode: f"BLK_{mode.upper()}" for mode in (plan.m, plan.n, plan.k)}, "schedule.tiler"
     source = f"schedule.copies.{plan.sources[0].tensor.name}" if plan.sources else ""
     copies, walk, own = f"schedule.copies.{plan.spec.output.name}", "schedule.scheduler", own_columns(plan)
