@@ -14,6 +14,7 @@ from cutegen.cases.following import following, in_place, names_in, needed, with_
 from cutegen.cases.kernels import KernelText, inside_text, kernel_of
 from cutegen.cases.merged import Merger, Told
 from cutegen.cases.plan import CasesPlan
+from cutegen.cases.trees import Unmergeable
 from cutegen.codegen.formatting import WIDTH, call, width_of
 from cutegen.codegen.merging import Definition, replaced_names
 from cutegen.codegen.parts import Constant, case_parameter
@@ -143,8 +144,10 @@ class Form:
         }
 
 
-def forms_of(plan: CasesPlan, variables: Variables) -> dict[int, Form]:
-    """The forms of several cases, by the number of each of these. `variables` gives names to what forms need."""
+def forms_of(plan: CasesPlan, variables: Variables, merges: bool = True) -> dict[int, Form]:
+    """The forms of several cases, by the number of each of these. `variables` gives names to what forms need. With
+    `merges` those that differ in few statements are one.
+    """
     alike: dict[object, list[KernelText]] = {}
     for number, case in enumerate(plan.cases):
         general = family_of(case.spec).with_fields(case, None)
@@ -154,7 +157,7 @@ def forms_of(plan: CasesPlan, variables: Variables) -> dict[int, Form]:
                 alike.setdefault(_key(kernel), []).append(kernel)
     groups: list[_Groups] = []
     for kernels in alike.values():
-        groups = _with_group(groups, kernels)
+        groups = _with_group(groups, kernels) if merges else [*groups, _Groups((kernels,))]
     several = [one for one in groups if sum(map(len, one.groups)) > 1]
     found: dict[int, Form] = {}
     for one in several:
@@ -207,7 +210,7 @@ def _both(one: _Groups, group: Sequence[KernelText]) -> _Groups | None:
         values = {kernel.number: _values(kernel.device) for kernels in again for kernel in kernels}
         merger = _merger(again, told, values)
         merger.functions()
-    except ValueError:
+    except Unmergeable:
         return None
     return _Groups(tuple(again), told) if merger.alike >= MOST else None
 
@@ -220,8 +223,9 @@ def _merger(
     for kernel in chain.from_iterable(groups):
         constants = (one for one in kernel.parts.constants if one.name in told)
         paths[kernel.number] = {one.name: inside_text(one.path, kernel.number) for one in constants}
+    tells = [name for name in groups[0][0].plan.tells if name in told]
     of_groups = [
-        {name: frozenset(values[kernel.number][name] for kernel in group) for name in sorted(told)} for group in groups
+        {name: frozenset(values[kernel.number][name] for kernel in group) for name in tells} for group in groups
     ]
     of_cases = [{kernel.number: kernel.device for kernel in group} for group in groups]
     return Merger(of_cases, Told(case_parameter(groups[0][0].plan.spec), of_groups, paths))

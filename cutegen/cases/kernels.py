@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from cutegen.cases.renaming import in_other_words, parts_in_other_words
 from cutegen.cases.splitting import inside
 from cutegen.codegen.formatting import replaced_later
 from cutegen.codegen.merging import Definition, definitions
@@ -47,9 +48,12 @@ def kernel_of(
     """The kernel of the case of that number, laid out for names that are replaced later: for what the module calls what
     the kernel defines, and for `fields` that functions have for constants.
     """
-    with replaced_later({**names, **(fields or {})}):
+    swapped = plan.by_role
+    with replaced_later({**names, **{swapped.get(name, name): text for name, text in (fields or {}).items()}}):
         parts = family_of(plan.spec).kernel_parts(plan)
         text, host = kernel_text(plan, parts), workspaces_text(plan, parts)
+    if swapped:
+        text, parts = in_other_words(text, swapped), parts_in_other_words(parts, swapped)
     constants = [c._replace(path=inside_text(c.path, number)) for c in parts.constants]
     spaces = parts.workspaces.each if parts.workspaces else ()
     return KernelText(

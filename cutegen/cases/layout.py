@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from textwrap import wrap
 
+from cutegen.cases.trees import Unmergeable
 from cutegen.codegen.formatting import WIDTH, Item, call, display, width_of
 
 
@@ -24,16 +25,22 @@ def further_in(lines: Sequence[str], column: int) -> list[str]:
     try:
         (statement,) = ast.parse(text).body
     except SyntaxError as problem:
-        raise ValueError(f"too long to stand further in: {text}") from problem
+        raise Unmergeable(f"too long to stand further in: {text}") from problem
     value = getattr(statement, "value", None)
-    if "#" not in text and isinstance(value, ast.Call):
+    if "#" in text or value is None:
+        raise Unmergeable(f"too long to stand further in: {text}")
+    head = text[: value.col_offset]
+    if isinstance(value, ast.Call):
         opened = call(*_opened(text, value), column)
-    elif "#" not in text and isinstance(value, ast.Tuple) and text.endswith(")"):
+    elif isinstance(value, ast.Tuple):
         items = [text[one.col_offset : one.end_col_offset] for one in value.elts]
-        opened = display(text[: value.col_offset + 1], items, ")", column)
+        opened = display(f"{head}(", items, ")", column)
     else:
-        raise ValueError(f"too long to stand further in: {text}")
-    return (pad + opened).split("\n")
+        opened = f"{head}(\n{pad}    {text[value.col_offset :]}\n{pad})"
+    found = (pad + opened).split("\n")
+    if any(width_of(line) > WIDTH for line in found):
+        raise Unmergeable(f"too long to stand further in: {text}")
+    return found
 
 
 def _flat(lines: Sequence[str]) -> str:

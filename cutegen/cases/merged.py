@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import chain, combinations, zip_longest
 
 from cutegen.cases.layout import further_in
-from cutegen.cases.trees import Line, Node, Stacks, merged_bodies, shared, tree_of
+from cutegen.cases.trees import Line, Node, Stacks, Unmergeable, merged_bodies, shared, tree_of
 from cutegen.codegen.formatting import call
 from cutegen.codegen.merging import Definition
 from cutegen.codegen.regions import Region
@@ -25,23 +25,28 @@ class Told:
     values: Sequence[Mapping[str, frozenset[str]]]  # by the number of a form
     paths: Mapping[int, Mapping[str, str]]  # by the number of a case
 
-    def condition(self, some: frozenset[int], among: frozenset[int]) -> tuple[str, str]:
-        """What holds for some forms, and for none of the others among which they are, and the first field in it. Raises
-        ValueError where nothing does.
+    def condition(self, some: frozenset[int], among: frozenset[int], of: frozenset[str]) -> tuple[str, str]:
+        """What holds for some forms, and for none of the others among which they are, and the first field in it: one
+        whose key is among those of the statements, `of`, if there is one. Raises Unmergeable where nothing does.
         """
         single = list(self._terms(some, among))
         if single:
-            return min(single, key=lambda one: len(one[0]))
-        several = [
+            return next((one for one in single if not of.isdisjoint(self.keys(one[1]))), single[0])
+        several = (
             (f"{text} and {more}", name)
             for one, two in combinations(sorted(among - some), 2)
             for text, name in self._terms(some, some | {one})
             for more, other in self._terms(some, some | {two})
             if name != other and among - some == {one, two}
-        ]
-        if not several:
-            raise ValueError("no field tells some forms from the others")
-        return min(several, key=lambda one: len(one[0]))
+        )
+        found = next(several, None)
+        if found is None:
+            raise Unmergeable("no field tells some forms from the others")
+        return found
+
+    def keys(self, name: str) -> frozenset[str]:
+        """Where in the spec a field is."""
+        return frozenset(paths[name] for paths in self.paths.values() if name in paths)
 
     def _terms(self, some: frozenset[int], among: frozenset[int]) -> Iterator[tuple[str, str]]:
         for name in self.values[0]:
@@ -100,7 +105,7 @@ class Merger:
         return same / least
 
     def functions(self) -> tuple[Definition, ...]:
-        """The functions of all. Raises ValueError where they cannot be one."""
+        """The functions of all. Raises Unmergeable where they cannot be one."""
         return tuple(self._function(name, list(trees.values())) for name, trees in self._trees.items())
 
     def _function(self, name: str, trees: Sequence[Node]) -> Definition:
@@ -110,11 +115,11 @@ class Merger:
             body, of = merged_bodies(body, other.branches[0].body), of | other.of
         heads = [tree.branches[0].head for tree in trees]
         if name in self._called and any(_parameters_of(head) != _parameters_of(heads[0]) for head in heads):
-            raise ValueError(f"`{name}` is called with other arguments")
+            raise Unmergeable(f"`{name}` is called with other arguments")
         lines = [_Printed(line.text, line.stacks) for line in _signature(heads)]
         lines += self._body(body, of, 4)
         if not all(line.own for line in lines) and self._told.parameter not in _parameters(_text(lines)):
-            raise ValueError(f"`{name}` does not know the case")
+            raise Unmergeable(f"`{name}` does not know the case")
         return Definition(name, _text(lines), tuple(_regions(_enclosed(lines))))
 
     def _body(self, body: Sequence[Node], among: frozenset[int], column: int) -> list[_Printed]:
@@ -141,10 +146,12 @@ class Merger:
         found: list[_Printed] = []
         for alternatives in _alternatives(nodes):
             left = among
+            lines = [line for _, inner in alternatives for node in inner for line in node.branches[0].head]
+            keys = frozenset(region.key for line in lines for stack in line.stacks.values() for region in stack[-1:])
             if len(alternatives) > 1 and frozenset(chain.from_iterable(of for of, _ in alternatives)) == among:
-                alternatives = sorted(alternatives, key=lambda one: self._negative(one[0], among))
+                alternatives = sorted(alternatives, key=lambda one: self._negative(one[0], among, keys))
             for number, (of, inner) in enumerate(alternatives):
-                (condition, name) = self._told.condition(of, left) if of != left else ("", "")
+                (condition, name) = self._told.condition(of, left, keys) if of != left else ("", "")
                 text = f"if cutlass.const_expr({condition}):" if condition else "else:"
                 blank = [line for line in inner[0].notes[:1] if not line.text]
                 inner[0] = replace(inner[0], notes=inner[0].notes[len(blank) :])
@@ -157,10 +164,10 @@ class Merger:
                 left -= of
         return found
 
-    def _negative(self, of: frozenset[int], among: frozenset[int]) -> bool:
+    def _negative(self, of: frozenset[int], among: frozenset[int], keys: frozenset[str]) -> bool:
         try:
-            text, _ = self._told.condition(of, among)
-        except ValueError:
+            text, _ = self._told.condition(of, among, keys)
+        except Unmergeable:
             return True
         return "not " in text or "==" in text
 

@@ -12,6 +12,7 @@ from cutegen.cases.known_text import known_by_case, promised, promises_more
 from cutegen.cases.launching import Launching, cases_of
 from cutegen.cases.limits import limits_of, strictest
 from cutegen.cases.plan import CasesPlan
+from cutegen.cases.trees import Unmergeable
 from cutegen.codegen.formatting import replaced, replaced_later
 from cutegen.codegen.merging import combined, numbered_names
 from cutegen.codegen.parts import KernelParts, Padding, Workspaces, case_parameter
@@ -34,8 +35,15 @@ class FunctionsText:
 
 def kernel_parts(plan: CasesPlan) -> KernelParts:
     """The parts of a module of several cases."""
+    try:
+        return _kernel_parts(plan, True)
+    except Unmergeable:  # under the names that all have in the end
+        return _kernel_parts(plan, False)
+
+
+def _kernel_parts(plan: CasesPlan, merges: bool) -> KernelParts:
     variables = Variables(plan.spec)
-    forms = forms_of(plan, variables)
+    forms = forms_of(plan, variables, merges)
     promises, in_common = known_by_case(plan, variables), variables.free("all_hold")
     nameless: list[dict[str, str]] = [{} for _ in plan.cases]
     first = _kernels(plan, nameless, forms, [Variables(plan.spec) for _ in plan.cases])

@@ -14,6 +14,11 @@ from itertools import chain
 from cutegen.codegen.merging import Definition
 from cutegen.codegen.regions import Region
 
+
+class Unmergeable(Exception):
+    """Functions cannot be one."""
+
+
 Stacks = Mapping[int, tuple[Region, ...]]  # by the number of a case: the regions that a line is in, outer ones first
 
 
@@ -60,12 +65,12 @@ class Branch:
 def tree_of(definitions: Mapping[int, Definition], number: int) -> Node:
     """A function that cases have alike, by the numbers of these; `number` is its own among those that are merged.
 
-    Raises ValueError for statements that are not known here.
+    Raises Unmergeable for statements that are not known here.
     """
     text = next(iter(definitions.values())).text
     (function,) = ast.parse(text).body
     if not isinstance(function, ast.FunctionDef) or any(one.text != text for one in definitions.values()):
-        raise ValueError("only functions that cases have alike are merged")
+        raise Unmergeable("only functions that cases have alike are merged")
     stacks = [
         {case: _stack(one.regions, row) for case, one in definitions.items()} for row in range(1, text.count("\n") + 2)
     ]
@@ -93,14 +98,14 @@ class _Reader:
         end = node.end_lineno or start
         if not isinstance(node, ast.FunctionDef | ast.If | ast.For | ast.With):
             if isinstance(node, ast.While | ast.Try | ast.ClassDef | ast.Match):
-                raise ValueError(f"a statement of line {node.lineno} is not known")
+                raise Unmergeable(f"a statement of line {node.lineno} is not known")
             yield Branch(self._cut(start, end, node.col_offset))
             return
         yield self._branch(start, node.body, node.col_offset)
         otherwise = node.orelse if isinstance(node, ast.If | ast.For) else []
         if otherwise:
             if otherwise[0].col_offset == node.col_offset:
-                raise ValueError(f"the statement of line {node.lineno} has `elif`")
+                raise Unmergeable(f"the statement of line {node.lineno} has `elif`")
             yield self._branch((node.body[-1].end_lineno or 0) + 1, otherwise, node.col_offset)
 
     def _branch(self, first: int, body: Sequence[ast.stmt], column: int) -> Branch:

@@ -154,6 +154,7 @@ class KernelParts:
     constants: tuple[Constant, ...] = ()
     context: Mapping[str, Any] = field(default_factory=dict)
     parameters: tuple[str, ...] = ()  # of the kernel, with types, between its tensors and its scalars
+    leading: tuple[str, ...] = ()  # parameters of the kernel for tensors that stand before the others
     launched: Mapping[str, str] = field(default_factory=dict)  # what the kernel is launched with for a parameter, where
     # that is not a variable of the same name
     narrow: Mapping[str, str] = field(default_factory=dict)  # the same of its other launch, if it has one, for what its

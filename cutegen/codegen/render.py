@@ -110,6 +110,7 @@ def _module(plan: Plan, parts: KernelParts) -> dict[str, Any]:
     spec = plan.spec
     tensors = [f"m{t.name}: cute.Tensor" for t in spec.tensors]
     scalars = [f"{s.name}: cutlass.{s.dtype.cutlass}" for s in spec.scalars]
+    tensors.sort(key=lambda one: [*parts.leading, one.split(":")[0]].index(one.split(":")[0]))
     parameters = [*tensors, *parts.parameters, *scalars]
     names = [parameter.split(":")[0] for parameter in parameters]
     return {

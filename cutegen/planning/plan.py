@@ -39,6 +39,13 @@ class Plan:
         """
         return {}
 
+    @property
+    def by_role(self) -> Mapping[str, str]:
+        """Names that the text of a kernel has for others, where its functions are merged with those of kernels whose
+        tensors have other parts in it. `launch` keeps the order of its parameters.
+        """
+        return {}
+
     @cached_property
     def ways(self) -> tuple[Plan, ...]:
         """The ways in which the kernel runs, as `Family.variants` has them."""

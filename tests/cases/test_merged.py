@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import ast
+import re
 
 import pytest
 
+from cutegen.cases.following import following, in_place, needed, with_owner
 from cutegen.cases.layout import further_in
 from cutegen.cases.merged import Merger, Told
+from cutegen.cases.renaming import in_other_words
+from cutegen.cases.trees import Unmergeable
 from cutegen.codegen.merging import Definition
+from cutegen.codegen.parts import Constant
 from cutegen.codegen.regions import Region, region_at
 
 PLAIN = """\
@@ -47,7 +52,11 @@ def merger(*texts: str) -> Merger:
     for case, text in enumerate(texts):
         last, place = text.count("\n") + 1, PLACES[[PLAIN, SPLIT, TURNS].index(text)] if text in TREES else PLACES[case]
         regions = (Region(1, last, ("schedule", case, "mma"), "kernel"), Region(3, 3, ("schedule", case, "x"), "load"))
-        forms.append({case: [Definition("kernel", text, regions)]})
+        functions = [text] if text in TREES else re.split(r"\n(?=def )", text)
+        names = [one.removeprefix("def ").split("(")[0] for one in functions]
+        forms.append(
+            {case: [Definition(*one, regions * (text in TREES)) for one in zip(names, functions, strict=True)]}
+        )
         values.append({name: frozenset(of_case) for name, of_case in place.items()})
     paths = {
         case: {"SPLIT": f"schedule.{case}.cluster", "TURNS": f"schedule.{case}.warps"} for case in range(len(texts))
@@ -145,14 +154,14 @@ def test_parameters_are_those_of_all() -> None:
     ],
 )
 def test_what_cannot_be_merged_is_said(texts: tuple[str, str]) -> None:
-    with pytest.raises(ValueError):
+    with pytest.raises(Unmergeable):
         merger(*texts).functions()
 
 
 def test_forms_that_no_field_tells_apart_are_not_merged() -> None:
     one = merger(PLAIN, SPLIT)
     one._told = Told("case", [{"SPLIT": frozenset({"1", "2"})}, {"SPLIT": frozenset({"2"})}], {})
-    with pytest.raises(ValueError, match="no field"):
+    with pytest.raises(Unmergeable, match="no field"):
         one.functions()
 
 
@@ -175,5 +184,66 @@ def test_lines_further_in_keep_within_the_width() -> None:
         " " * 20 + "#" + " word" * 15,
         " " * 20 + "# word word word end",
     ]
-    with pytest.raises(ValueError, match="too long"):
+    total = "number + " * 5 + "the_result"
+    assert further_in([f"value = {total}"], 40) == [" " * 40 + "value = (", " " * 44 + total, " " * 40 + ")"]
+    assert further_in(["this, that = " + ", ".join(["number"] * 8)], 40) == [
+        *(" " * 40 + "this, that = (", *[" " * 44 + "number,"] * 8, " " * 40 + ")"),
+    ]
+    with pytest.raises(Unmergeable, match="too long"):
         further_in(["value = " + " + ".join(["number"] * 10)], 40)
+
+
+def test_a_name_by_its_part_is_another_one_in_code_and_in_what_is_said() -> None:
+    text = """\
+@cute.jit
+def launch(
+    mA: cute.Tensor,
+    mB: cute.Tensor,
+):
+    \"\"\"Rows of A, and columns of B.\"\"\"
+    # A box of A; B's come later. A tile of B
+    mA, mB = load(mA, "mA A"), mB.A  # along M, of B
+
+
+def f(mA, A):
+    return mA"""
+    names = {"mA": "mB", "mB": "mA", "A": "B", "B": "A", "M": "N", "N": "M"}
+    assert (
+        in_other_words(text, names)
+        == """\
+@cute.jit
+def launch(
+    mA: cute.Tensor,
+    mB: cute.Tensor,
+):
+    \"\"\"Rows of B, and columns of A.\"\"\"
+    # A box of B; A's come later. A tile of A
+    mB, mA = load(mB, "mA A"), mA.A  # along N, of A
+
+
+def f(mB, B):
+    return mB"""
+    )
+
+
+def test_a_formula_stands_where_it_is_used_once_or_is_a_property() -> None:
+    functions = [Definition("f", "def f(case):\n    return x * AREA + SIDE // COUNT, AREA2[AREA2]")]
+    assert in_place("AREA", "SIDE + 1", functions) == "(SIDE + 1)"
+    assert in_place("AREA", "SIDE * 2", functions) == "(SIDE * 2)"
+    assert in_place("COUNT", "SIDE * 2", functions) == "(SIDE * 2)"
+    assert in_place("AREA2", "SIDE * 2", functions) is None
+    once = [Definition("f", "def f(case):\n    a = SUM - x\n    return g(AREA, [COUNT, 1])")]
+    assert in_place("SUM", "SIDE * 2", once) == in_place("AREA", "SIDE * 2", once) == "SIDE * 2"
+    assert in_place("COUNT", "SIDE * 2", once) == "SIDE * 2"
+    assert in_place("SUM", "1 if SIDE else 2", once) == "(1 if SIDE else 2)"
+    assert with_owner("SIDES * SIDE // 2", "self", ["SIDE"]) == "SIDES * self.SIDE // 2"
+
+
+def test_what_follows_by_one_formula_in_all_kernels_is_known() -> None:
+    def kernel(side: str, area: str) -> list[Constant]:
+        return [Constant("SIDE", side, "", ""), Constant("AREA", area, "", "")]
+
+    assert following([kernel("2", "SIDE * SIDE"), kernel("3", "SIDE * SIDE")]) == {"AREA": "SIDE * SIDE"}
+    assert following([kernel("2", "SIDE * SIDE"), kernel("3", "9")]) == {}
+    assert following([kernel('"AREA"', "4"), kernel('"AREA"', "4")]) == {}
+    assert needed(["AREA", "x"], {"AREA": "SIDE * 2", "SIDE": "EDGE"}) == {"AREA", "x", "SIDE", "EDGE"}

@@ -160,14 +160,14 @@ def test_gemms_of_a_form_share_functions_and_each_has_its_own_tiles_in_turn() ->
 
 WRONG = [
     # number of a case that is not the first of its form, constant, text, the cases that show it
-    (5, "BUFFERS", "2", {"tiles in turn"}),
+    (10, "ROTATES", "False", {"tiles in turn"}),
     (5, "PIECES", "4", {"primes", "tiles in turn"}),
     (3, "PIECES", "2", {"primes"}),
     (3, "STAGE_BYTES", "20480", {"primes", "tiles in turn"}),
-    (11, "CONSUMERS", "2", {"stages of parts"}),
-    (11, "BOX_BYTES_A", "2048", {"primes"}),
-    (11, "OWN_M", "32", {"primes", "stages of parts"}),
-    (19, "ROTATES", "False", {"tiles in turn"}),
+    (16, "CONSUMERS", "2", {"primes", "stages of parts"}),
+    (10, "BOX_BYTES_B", "4096", {"primes", "tiles in turn"}),
+    (16, "OWN_M", "48", {"primes", "stages of parts"}),
+    (22, "ROTATES", "False", {"tiles in turn"}),
 ]
 
 
@@ -185,9 +185,17 @@ def test_a_constant_of_one_kernel_that_is_wrong_shows(
     fields = re.findall(
         r"^    (\w+): \w+\b", module.text.split(f"class {made[1]}:")[1].split("\n\n\n")[0], re.MULTILINE
     )
-    values = made[2].split(", ")
-    values[fields.index(constant)] = text
-    changed = f"{module.text[: made.start(2)]}{', '.join(values)}{module.text[made.end(2) :]}"
+    values, type_ = made[2].split(", "), made[1]
+    form = forms_of(module.plan, Variables(module.plan.spec))[number - 1]  # type: ignore[arg-type]
+    formula, changed = form.in_functions[constant], module.text
+    if constant in fields:
+        values[fields.index(constant)] = text
+    elif constant not in form.in_place:  # a property
+        type_ = f'type("Wrong", ({made[1]},), {{"{constant}": {text}}})'
+    assert formula in changed
+    changed = f"{changed[: made.start(1)]}{type_}({', '.join(values)}{changed[made.end(2) :]}"
+    if constant in form.in_place:
+        changed = changed.replace(formula, text)
     changed = changed.replace("kernels: tuple = ALL", f"kernels: tuple = ({number - 1},)")  # which takes less time
     path = tmp_path / "gemm_bf16_cases.py"
     path.write_text(changed, encoding="utf-8")

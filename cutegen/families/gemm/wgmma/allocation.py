@@ -88,12 +88,14 @@ def sums(spec: Spec, any_consumers: bool = False) -> tuple[Buffer, ...]:
     )
 
 
-def stage_barriers(spec: Spec, any_consumers: bool = False, any_peers: bool = False) -> tuple[Barriers, ...]:
+def stage_barriers(
+    spec: Spec, any_consumers: bool = False, any_peers: bool = False, sharing: str = "CONSUMERS"
+) -> tuple[Barriers, ...]:
     """Of each stage: `full` waits for its loads, `empty` for all warpgroups that read it, in each block that loads it
-    or whose loads it gets; as it is printed for any number of these, too.
+    or whose loads it gets; as it is printed for any number of these, too. `sharing` counts those that share a tile.
     """
     peers = peers_of(spec)
-    factors = ["CONSUMERS"] * (any_consumers or groups_of(spec.schedule) > 1)
+    factors = [sharing] * (any_consumers or groups_of(spec.schedule) > 1)
     factors += ["PEERS" if any_peers else str(peers)] * (peers > 1)
     return (
         _barriers("full", "STAGES", "1", "that the loads of stage {number} have come"),

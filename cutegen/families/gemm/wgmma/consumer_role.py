@@ -20,6 +20,8 @@ class Multiplying(Storing):
             if plan.pingpong
             else "each warpgroup has a part of the rows of every tile"
         )
+        if plan.any_turns:
+            what = "warpgroups share the rows of a tile, or two of them take tiles in turn"
         registers = plan.number("CONSUMER_REGISTERS", plan.consumer_registers)
         more = Code(f"cute.arch.setmaxregister_increase({registers})")
         empty = (
@@ -44,6 +46,7 @@ class Multiplying(Storing):
             *empty,
             *counters,
             *self.first_turn(),
+            *[Let("start, step", ", ".join(self.walk))] * plan.any_turns,
             self.consumed_tiles(),
             *last,
         )
@@ -51,7 +54,7 @@ class Multiplying(Storing):
     def operands(self) -> Statement:
         """Which of the consumers a thread is, and what it multiplies."""
         plan, own = self.plan, self.of_all
-        number = "warp_idx // 4 - 1" + " if cutlass.const_expr(CONSUMERS > 1) else 0" * plan.any_consumers
+        number = "warp_idx // 4 - 1" + " if cutlass.const_expr(CONSUMERS > 1) else 0" * plan.varies("CONSUMERS")
         body = (
             *[Let("group", number)] * (plan.several and (plan.pingpong or bool(plan.passing) or self.split)),
             Let("thr", "tidx % 128", note="of its warpgroup"),
@@ -100,6 +103,8 @@ class Multiplying(Storing):
         where = "while the other one multiplies: no time is lost with it" if plan.pingpong else (
             "while its first loads are on their way"
         )  # fmt: skip
+        if plan.any_turns:
+            where = "while its first loads are on their way, or the other warpgroup multiplies"
         turn = (Note("Its turn to multiply"), Meet(f"{MULTIPLIES} + group", BOTH)) if plan.pingpong else ()
         accumulate = Code("tiled_mma.set(warpgroup.Field.ACCUMULATE, False)")
         before = Let("before", "cutlass.Int32(0)")

@@ -106,16 +106,21 @@ def _finds_places(plan: WarpspecializedPlan) -> bool:
 def passing_text(plan: WarpspecializedPlan, x: Passing) -> dict[str, Any]:
     """What is printed of an output that passes shared memory."""
     order, swizzled = (0, 1, 2) if x.n_major else (1, 0, 2), kind(plan, x.tensor.name, x.n_major, x.swizzle)
+    orders, transposed = (str(order), str(order[:2])), str(not x.n_major)
+    if plan.any_rows:
+        orders = f"order_{x.tensor.name}", f"order_{x.tensor.name}[:2]"
+        transposed = "EXCHANGED" if plan.exchanged != x.n_major else "not EXCHANGED"
     bits = x.tensor.dtype.bits * (2 if x.n_major else 1)
     plain = ["cute.nvgpu.CopyUniversalOp()", type_text(x.tensor), f"num_bits_per_copy={bits}"]
-    matrices = [f"warp.StMatrix8x8x16bOp({not x.n_major}, 4)", type_text(x.tensor)]
+    matrices = [f"warp.StMatrix8x8x16bOp({transposed}, 4)", type_text(x.tensor)]
     return {
         "name": x.tensor.name,
         "type": type_text(x.tensor),
         "atom": matrices if x.matrices else plain,
         "kind": swizzled,
-        "order": str(order),
-        "piece": layout_call(swizzled, x.tensor, "(64, COLUMNS)", order),
+        "order": orders[0],
+        "transposed": transposed,
+        "piece": layout_call(swizzled, x.tensor, "(64, COLUMNS)", orders[1]),
     }
 
 
@@ -123,13 +128,13 @@ def source_text(plan: WarpspecializedPlan, x: Passing) -> dict[str, Any]:
     """What is printed of a tensor that the epilogue reads from shared memory."""
     stem, found = source_name(x.tensor), passing_text(plan, x)
     plain = ["cute.nvgpu.CopyUniversalOp()", *found["atom"][1:]]
-    matrices = [f"warp.LdMatrix8x8x16bOp({not x.n_major}, 4)", type_text(x.tensor)]
+    matrices = [f"warp.LdMatrix8x8x16bOp({found['transposed']}, 4)", type_text(x.tensor)]
     seen = f"tma_tensor_{stem}" if x.tensor.writes else f"m{stem}"
     return found | {"stem": stem, "atom": matrices if x.matrices else plain, "seen": seen}
 
 
-def layout_call(atom: str, tensor: Tensor, box: str, order: tuple[int, ...]) -> str:
-    return f"_smem_layout({atom}, {type_text(tensor)}, {box}, {order[:2]})"
+def layout_call(atom: str, tensor: Tensor, box: str, order: str) -> str:
+    return f"_smem_layout({atom}, {type_text(tensor)}, {box}, {order})"
 
 
 def type_text(tensor: Tensor) -> str:

@@ -16,7 +16,8 @@ def literals(plan: WarpspecializedPlan) -> Iterator[Constant]:
     registers, cluster = "schedule.warps.registers", "schedule.cluster"
     yield Constant("PRODUCER_REGISTERS", str(plan.producer_registers), "of a thread", registers)
     yield Constant("CONSUMER_REGISTERS", str(plan.consumer_registers), "", registers)
-    yield Constant("ROW_BLOCKS", str(plan.row_blocks), "of 64 rows, that a warpgroup has of a tile", "schedule.tiler")
+    blocks = f"BLK_{plan.m.upper()} // (64 * {plan.sharing})" if plan.any_turns else str(plan.row_blocks)
+    yield Constant("ROW_BLOCKS", blocks, "of 64 rows, that a warpgroup has of a tile", "schedule.tiler")
     for side in plan.sides:
         path, name = f"schedule.smem.{side.tensor.name}.swizzle", stack_name(plan.spec, side.tensors)
         yield Constant(f"KIND_{name}", _kind(side.k_major, side.swizzle), f"of a stage of {name}", path)
@@ -36,11 +37,29 @@ def literals(plan: WarpspecializedPlan) -> Iterator[Constant]:
         yield Constant("ROTATES", rotates, "whether a tile begins where the one before ended", path)
 
 
+def told(plan: WarpspecializedPlan) -> Iterator[Constant]:
+    """What tells kernels that functions serve from each other, besides how many blocks and warpgroups there are."""
+    if plan.any_turns:
+        path = "schedule.warps.roles"
+        yield Constant("PINGPONG", str(plan.pingpong), "whether warpgroups have tiles in turn", path)
+        yield Constant("GROUPS", "1 if PINGPONG else CONSUMERS", "warpgroups that share a tile", path)
+    if plan.any_rows:
+        said = f"whether rows of the product are columns of {plan.spec.output.name}"
+        yield Constant("EXCHANGED", str(plan.exchanged), said, "schedule.mma.rows")
+
+
 def names_of_fields(plan: WarpspecializedPlan) -> frozenset[str]:
     """Names that the functions have for these, besides those that each kernel has."""
     if plan.fields is None:
         return frozenset()
-    return frozenset({case_parameter(plan.spec), *(one.name for one in literals(plan))})
+    return frozenset({case_parameter(plan.spec), *(one.name for one in literals(plan)), *more_locals(plan)})
+
+
+def more_locals(plan: WarpspecializedPlan) -> Iterator[str]:
+    """Variables of a kernel whose functions are merged with those of others, besides those that each kernel has."""
+    yield from ["start"] * plan.any_turns
+    yield from ["grid", "cluster"] * plan.any_split
+    yield from [f"order_{x.tensor.name}" for x in (*plan.passing, *plan.sources) if plan.any_rows]
 
 
 def kind(plan: WarpspecializedPlan, name: str, k_major: bool, swizzle: int) -> str:
@@ -59,7 +78,7 @@ def with_formulas(plan: WarpspecializedPlan, constants: Iterable[Constant]) -> I
     formulas = {
         "STAGE_BYTES": f"({m} + {n}) * {k} * {width}",
         "SENT_BYTES": f"(CLUSTER_K - 1) * {'PRODUCTS * ' * (plan.products > 1)}{m} * {own} * 4",
-        "VALUES": f"{m} * {own} // (128 * CONSUMERS)",
+        "VALUES": f"{m} * {own} // (128 * {plan.sharing})",
         "PARTS": "COLUMNS // 16",
     }
     for side in plan.sides:

@@ -57,8 +57,8 @@ class Loading(Role):
             less = less if number or alone else Let("stage_bytes", f"STAGE_BYTES - {missing}")
             first = Let(f"first_{name}", f"{tile} * ({block} // {box})")
             body: Body = (
-                *[Note("Boxes that begin beyond the end of a tensor are not loaded")] * (number == 0),
                 *[Let("stage_bytes", "STAGE_BYTES")] * (number == 0 and alone),
+                *[Note("Boxes that begin beyond the end of a tensor are not loaded")] * (number == 0),
                 Let(f"rows_{name}", f"cutlass.max(0, cutlass.min({block}, {rows}))"),
                 Let(f"boxes_{name}", f"cute.ceil_div(rows_{name}, {box})"),
                 *[first] * self.plan.varies(block, box),  # names that are too long for one line

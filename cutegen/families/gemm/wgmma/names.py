@@ -147,3 +147,17 @@ def stack_name(spec: KernelSpec, tensors: Sequence[Tensor]) -> str:
 def source_name(tensor: Tensor) -> str:
     """What the kernel's names have of a tensor that the epilogue reads: an output has others of its own."""
     return f"{tensor.name}_in" if tensor.writes else tensor.name
+
+
+def names_by_role(
+    spec: KernelSpec, operands: tuple[Sequence[Tensor], Sequence[Tensor]], modes: tuple[str, str]
+) -> dict[str, str]:
+    """What the kernel's names become where A and B, M and N are those of the product: those of a tensor, or of a mode,
+    for those of the other one, and these letters in what is said. `operands` and `modes` are those of the product.
+    """
+    (a, b), output = (stack_name(spec, tensors) for tensors in operands), spec.output.name
+    patterns = ("{}", *_OF_TENSORS, "m{}", "t{}s{}", "t{}g{}", f"t{output}r{{}}", "MASK_{}", "KIND_{}")
+    pairs = [(p.replace("{}", a), p.replace("{}", b)) for p in patterns]
+    m, n = (mode.upper() for mode in modes)
+    pairs += [(p.format(m), p.format(n)) for p in ("{}", "BLK_{}", "OWN_{}")]
+    return dict(pairs) | {other: one for one, other in pairs}

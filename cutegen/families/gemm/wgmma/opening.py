@@ -19,7 +19,9 @@ class Opening:
         self.plan, spec = plan, plan.spec
         self.sources = allocation.source_barriers(spec)
         self.sums = allocation.sum_barriers(spec, plan.any_consumers)
-        self.stages = allocation.stage_barriers(spec, plan.any_consumers, plan.varies("PEERS"))
+        self.stages = allocation.stage_barriers(
+            spec, plan.any_consumers or plan.any_turns, plan.varies("PEERS"), plan.sharing
+        )
 
     def body(self) -> Body:
         barriers = (*self.barriers(), self.initialised(), *self.met(), *self.dependent(), *self.counts())

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from cutegen.families.common.pointwise import Operand, PointwisePlan
+from cutegen.families.gemm.wgmma.names import names_by_role
 from cutegen.families.gemm.wgmma.product import GRANULE, ROWS, peers_of, piece_bytes, sent_bytes
 from cutegen.language.model import Tensor
 from cutegen.planning.row_copies import RowCopies
@@ -131,12 +132,34 @@ class WarpspecializedPlan(PointwisePlan):
 
     @property
     def tells(self) -> Mapping[str, str]:
-        return {"CLUSTER_K": str(self.split)}
+        found = {"CLUSTER_K": str(self.split), "PINGPONG": str(self.pingpong)}
+        return found if self.products > 1 else found | {"EXCHANGED": str(self.exchanged)}
+
+    @property
+    def by_role(self) -> Mapping[str, str]:
+        if not (self.any_rows and self.exchanged):
+            return {}
+        return names_by_role(self.spec, (self.a.tensors, self.b.tensors), (self.m, self.n))
 
     @property
     def any_split(self) -> bool:
         """Whether its functions serve clusters along k of one block and of several."""
         return "CLUSTER_K" in self.told
+
+    @property
+    def any_turns(self) -> bool:
+        """Whether its functions serve warpgroups that share a tile and those that have tiles in turn."""
+        return "PINGPONG" in self.told
+
+    @property
+    def any_rows(self) -> bool:
+        """Whether its functions serve rows of the product that are rows of the output and those that are columns."""
+        return "EXCHANGED" in self.told
+
+    @property
+    def sharing(self) -> str:
+        """The constant that counts the warpgroups which share a tile."""
+        return "GROUPS" if self.any_turns else "CONSUMERS"
 
     @property
     def several(self) -> bool:
@@ -146,8 +169,9 @@ class WarpspecializedPlan(PointwisePlan):
     @property
     def of_all(self) -> str:
         """The text of a thread's number among those that share a tile."""
-        one = "" if self.groups == 1 and not self.any_consumers else "tidx - 128"
-        return f"{one} if cutlass.const_expr(CONSUMERS > 1) else thr" if self.any_consumers else one or "thr"
+        if self.any_consumers or self.any_turns:
+            return f"tidx - 128 if cutlass.const_expr({self.sharing} > 1) else thr"
+        return "thr" if self.groups == 1 else "tidx - 128"
 
     @property
     def share_tiles(self) -> bool:

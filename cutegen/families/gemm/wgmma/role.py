@@ -43,11 +43,17 @@ class Role:
 
     def tiles(self, what: str, body: Body, head: Body = (), notes: Body = ()) -> For:
         """The loop over the tiles of this block; with warpgroups that take tiles in turn, over those of one."""
-        in_turn = self.plan.pingpong and what != "producer"
-        first, step = ("first + group * clusters", "2 * clusters") if in_turn else ("first", "clusters")
+        first, step = ("first", "clusters") if what == "producer" else self.walk
+        if self.plan.any_turns and what == "consumers":
+            first, step = "start", "step"
         over = f"cutlass.range({first}, tiles, {step}, unroll=1)"
         key = None if what == "loaders" else ("schedule.scheduler", f"tiles of the {what}")
         return For("tile", over, body, (*notes, *self.coordinates(), *head), key)
+
+    @property
+    def walk(self) -> tuple[str, str]:
+        """The first tile of a consumer, and how far the next ones are."""
+        return ("first + group * clusters", "2 * clusters") if self.plan.pingpong else ("first", "clusters")
 
     def coordinates(self) -> Body:
         """Where a tile is."""

@@ -23,7 +23,7 @@ from cutegen.families.gemm.wgmma.epilogue_text import (
     source_text,
     type_text,
 )
-from cutegen.families.gemm.wgmma.fields import kind, literals, with_formulas
+from cutegen.families.gemm.wgmma.fields import kind, literals, more_locals, told, with_formulas
 from cutegen.families.gemm.wgmma.names import source_name, stack_name
 from cutegen.families.gemm.wgmma.opening import tile_counts
 from cutegen.families.gemm.wgmma.plan import Side, WarpspecializedPlan
@@ -59,6 +59,7 @@ def kernel_parts(plan: WarpspecializedPlan) -> KernelParts:
         constants=(*constants_of(plan), *(one for one in literals(plan) if plan.varies(one.name))),
         context=epilogue_context(plan) | _context(plan),
         parameters=(*parameters, *cases),
+        leading=tuple(f"m{t.name}" for side in plan.sides for t in side.tensors if plan.any_rows),
         launched={f"m{t.name}": f"tma_tensor_{t.name}" for t in _brought(plan)} | _divisors(plan),
         limits=_limits(plan),
         padded={t.name: Padding(ALIGN, f"schedule.copies.{t.name}.misaligned") for t in plan.padded},
@@ -125,13 +126,16 @@ def constants_of(plan: WarpspecializedPlan) -> tuple[Constant, ...]:
 def _constants(plan: WarpspecializedPlan) -> tuple[Constant, ...]:
     blocks, tiler = {mode: f"BLK_{mode.upper()}" for mode in (plan.m, plan.n, plan.k)}, "schedule.tiler"
     source = f"schedule.copies.{plan.sources[0].tensor.name}" if plan.sources else ""
+    rows = f"rows of the product: columns of {plan.spec.output.name} where EXCHANGED" if plan.any_rows else ""
     copies, walk, own = f"schedule.copies.{plan.spec.output.name}", "schedule.scheduler", own_columns(plan)
     return (
-        *(Constant(blocks[m], str(plan.tile[m]), "", f"{tiler}.{m}") for m in (plan.m, plan.n, plan.k)),
+        Constant(blocks[plan.m], str(plan.tile[plan.m]), rows, f"{tiler}.{plan.m}"),
+        *(Constant(blocks[m], str(plan.tile[m]), "", f"{tiler}.{m}") for m in (plan.n, plan.k)),
         Constant("STAGES", str(plan.stages), "tiles in shared memory", "schedule.pipeline.stages"),
         *([Constant("PRODUCTS", str(plan.products), "made at once", "compute")] if plan.products > 1 else []),
         Constant("CONSUMERS", str(plan.consumers), "warpgroups that multiply", "schedule.warps.consumers"),
         Constant("THREADS", "128 * (1 + CONSUMERS)", "", "schedule.warps.consumers"),
+        *told(plan),
         *(
             (
                 Constant("CLUSTER_M", str(plan.cluster[0]), "blocks of a cluster", "schedule.cluster"),
@@ -200,9 +204,10 @@ def with_fields(
     """
     plan = replace(plan, told=told)
     constants = (*constants_of(plan), *literals(plan))
-    if any(scalar.name in {one.name for one in constants} for scalar in plan.spec.scalars):
+    if not {*more_locals(plan), *(one.name for one in constants)}.isdisjoint(s.name for s in plan.spec.scalars):
         return None
-    return replace(plan, fields=frozenset(one.name for one in constants) if names is None else names)
+    fields = [one.name for one in constants] if names is None else [plan.by_role.get(name, name) for name in names]
+    return replace(plan, fields=frozenset(fields))
 
 
 def _context(plan: WarpspecializedPlan) -> dict[str, Any]:
@@ -304,7 +309,7 @@ def _mmas(plan: WarpspecializedPlan, blocks: dict[str, str]) -> Iterator[dict[st
     """The tiled products by name: that which is made, and those by which threads find their places."""
     depth, columns = DEPTH_BYTES // plan.a.tensor.dtype.bytes, _stacked(plan.b, blocks)
     columns = columns if plan.varies(blocks[plan.b.mode]) else str(plan.b.extent)
-    groups = "(1, 1, 1)" if plan.pingpong else "(CONSUMERS, 1, 1)"
+    groups = "(1, 1, 1)" if plan.pingpong and not plan.any_turns else f"({plan.sharing}, 1, 1)"
     says = f"A warpgroup multiplies (64, {depth}) by ({depth}, {columns}), from shared memory"
     yield {"name": "tiled_mma", "columns": _stacked(plan.b, blocks), "groups": f", {groups}", "says": says}
     if has_tile_mma(plan):
@@ -379,7 +384,7 @@ def _side(plan: WarpspecializedPlan, blocks: dict[str, str], side: Side, stages:
         "shape": f"({_stacked(side, blocks)}, {blocks[plan.k]}, {stages.copies})",
         "order": str(order),
         "atom": atom,
-        "stage": layout_call(atom, side.tensor, box, order),
+        "stage": layout_call(atom, side.tensor, box, str(order[:2])),
         "path": f"schedule.smem.{side.tensor.name}.swizzle",
         "load": f"cpasync.CopyBulkTensorTileG2S{'Multicast' * shares}Op()",
         "multicast": [f"num_multicast={'CLUSTER_N' if is_a else 'CLUSTER_M'}"] * shares,
