@@ -107,7 +107,7 @@ class SharedOperand:
         return Looked(here, address, shift, shared.size, self.instruction.line, amounts, most, peers)
 
     def note_look(self, lanes: Lanes, mask: Mask) -> None:
-        """Notes that the core has looked at the mbarriers that lanes use, where somebody wants to know what they touch."""
+        """Notes that lanes have touched mbarriers, at which the core has looked, where somebody wants to know it."""
         touched = lanes.shared.touched
         if touched is not None:
             low, high, _ = lanes.shared.extents.of(np.asarray(self.pointer.base(lanes)), lanes.active(mask))
