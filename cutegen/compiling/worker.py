@@ -33,6 +33,7 @@ from cutegen.compiling.artefact import Artefact, Spills, extract, ptx_target
 from cutegen.compiling.host_code import host_code
 from cutegen.compiling.loading import load
 from cutegen.compiling.outcome import Failed, Job
+from cutegen.compiling.symbols import tabled_symbols
 from cutegen.compiling.unprinted import unprinted_code
 from cutegen.contract import compiler
 from cutegen.errors import CutegenError, plain
@@ -151,7 +152,7 @@ def compile_module(
 
     more = (cute.GenerateLineInfo(True),) if keep_lines else ()
     build = compile_function(module)
-    with unprinted_code():
+    with unprinted_code(), tabled_symbols():
         compiled = build(arch=target, options=(cute.KeepPTX(), cute.KeepCUBIN(), *more))
     artifacts = getattr(compiled, "artifacts", None)
     ptx, cubin = getattr(artifacts, "PTX", None), getattr(artifacts, "CUBIN", None)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+from cutegen.compiling.symbols import tabled_symbols
 from cutegen.compiling.unassembled import unassembled_code, without_empty_kernel
 from cutegen.compiling.unprinted import unprinted_code
 from cutegen.emulator.calls.arguments import settled
@@ -131,7 +132,7 @@ def _compiled(
         options.options[type(option)] = option
     try:
         dsl.compile_options = options
-        with own_folder(dsl) as folder, cached_line_tables(), unprinted_code(), unassembled_code():
+        with own_folder(dsl) as folder, cached_line_tables(), unprinted_code(), tabled_symbols(), unassembled_code():
             compiled = compile_or_call(dsl, body, *arguments, compile_only=True, no_cache=True, **named)
             written = Path(getattr(keep, "full_ptx_path", ""))
             if written.parent != folder:

@@ -12,6 +12,7 @@ from types import MappingProxyType, ModuleType
 from typing import Any
 
 from cutegen.atoms.mma import ADA
+from cutegen.compiling.symbols import tabled_symbols
 from cutegen.compiling.unassembled import unassembled_code, without_empty_kernel
 from cutegen.compiling.unprinted import unprinted_code
 from cutegen.emulator.checks.faults import Fault, FaultError
@@ -65,7 +66,13 @@ def _compile_to_ptx(module: ModuleType, target: str, lines: bool = True) -> tupl
 
     keep = cute.KeepPTX()
     options = (keep, *[cute.GenerateLineInfo(True)][:lines], cute.PtxasOptions("-O0"))  # `unassembled_code` needs some
-    with own_folder(CuTeDSL._get_dsl()) as folder, cached_line_tables(), unprinted_code(), unassembled_code():
+    with (
+        own_folder(CuTeDSL._get_dsl()) as folder,
+        cached_line_tables(),
+        unprinted_code(),
+        tabled_symbols(),
+        unassembled_code(),
+    ):
         compiled = module.compile_for(target, options=options)
         written = Path(getattr(keep, "full_ptx_path", ""))
         if written.parent != folder:
