@@ -162,8 +162,11 @@ class CoreProducts:
         return found
 
     def _tell(self, form: ProductForm, lanes: Lanes, warps: _Warps, reads: ProductReads) -> _Told | None:
-        """What the core is told of products with some reads; None where these leave the memory, or are none."""
-        if not reads.inside or not len(reads.cells):
+        """What the core is told of products with some reads; None where these leave the memory, or are none, and in
+        loops that may be cut short, where a register is several accumulators: the core counts each, round by round.
+        """
+        counted = lanes.shared.touched is not None and len({*form.slots}) < len(form.slots)
+        if counted or not reads.inside or not len(reads.cells):
             return None
         clocks, count, products = lanes.team.clocks, len(warps.numbers), lanes.team.products
         memory, slots = lanes.shared.data, len(form.slots)
@@ -189,7 +192,7 @@ def core_products(lanes: Lanes, agent_of: Callable[[Lanes, int], int]) -> CorePr
     if _NAME not in lanes.kept:
         log, found = lanes.shared.log, core()
         taken = found is not None and isinstance(log, SharedHistory) and log.has_core and lanes.origins is None
-        taken = taken and lanes.team.products.core is not None and lanes.shared.touched is None
+        taken = taken and lanes.team.products.core is not None
         lanes.kept[_NAME] = CoreProducts(found, lanes, agent_of) if taken and found is not None else None
     made = lanes.kept[_NAME]
     assert made is None or isinstance(made, CoreProducts)

@@ -18,6 +18,7 @@ from sweep_kit import sampled
 
 from cutegen.emulator import FaultError, launch
 from cutegen.emulator.host.builds import Build
+from cutegen.emulator.memory.shared_memory import SharedMemory
 from cutegen.emulator.warps.core_products import CoreProducts
 
 THREADS, ACCUMULATORS = 128, "{%f0, %f1, %f2, %f3}"
@@ -125,6 +126,24 @@ CHANGES = {
     "one that becomes zero": (r"(wgmma\.fence\.sync\.aligned;)", r"\1\nmov.b32 ACCUMULATOR, 0;"),
     "one that changes in flight": (r"(wgmma\.commit_group\.sync\.aligned;)", r"mov.b32 ACCUMULATOR, 0;\n\1"),
 }
+
+
+@pytest.mark.parametrize("accumulators", ["{%f0, %f1, %f2, %f3}", "{%f0, %f1, %f1, %f3}"])
+def test_where_loops_are_watched_the_core_starts_what_it_counts_once(
+    accumulators: str, started: list[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = SharedMemory.__init__
+
+    def watched(self: SharedMemory, *given: Any) -> None:
+        made(self, *given)
+        self.touched = []
+
+    monkeypatch.setattr(SharedMemory, "__init__", watched)
+    monkeypatch.setitem(globals(), "ACCUMULATORS", accumulators)
+    found = outcome((2048, 256, 256), GROUPS)
+    assert started and any(started) == ("%f2" in accumulators)
+    monkeypatch.setattr(CoreProducts, "start", lambda *_: False)
+    assert outcome((2048, 256, 256), GROUPS) == found
 
 
 @pytest.mark.parametrize("change", sampled(CHANGES))
