@@ -34,7 +34,7 @@ class Launching:
     `target` is the name of the target's parameter; empty where all have the same cases. `by_cost` are those of the
     number of the kernel with the least cost, and of the numbers of those that are compiled. Cases that are compared
     have names for what all of them know of tensors, `known`, and others share functions for that: `promises`. Whether
-    what several ask holds is `in_common`. A loop over cases calls them by the names of `in_loop`: a number and a case.
+    what several ask holds is `in_common`. A loop over cases calls a number `in_loop`.
     """
 
     plan: CasesPlan
@@ -45,7 +45,7 @@ class Launching:
     known: Mapping[str, str]
     promises: Mapping[int, KnownText]
     in_common: str
-    in_loop: tuple[str, str]
+    in_loop: str
 
     @property
     def width(self) -> int:
@@ -94,8 +94,8 @@ class Launching:
             return
         if first:
             yield ["    else:"]
-        for _, several in groupby(compared, key=lambda n: tables.get(n, str(n))):
-            yield self._compared(list(several), tables, 4 + 4 * bool(first))
+        others = len(self.plan.by_cost) if set(self.plan.told_by_sizes) & set(numbers) else None
+        yield self._compared(compared, tables, others, 4 + 4 * bool(first))
 
     def _tables(self, numbers: Sequence[int]) -> dict[int, str]:
         """The tables that have some compared cases and no others, one after the other and called alike."""
@@ -111,22 +111,30 @@ class Launching:
                 found[number] = form.table
         return found
 
-    def _compared(self, numbers: Sequence[int], tables: Mapping[int, str], column: int) -> list[str]:
-        """The statements that launch those of some compared cases that are compiled and chosen."""
-        number, case = self.in_loop
-        place, table = self.plan.by_cost.index(numbers[0]), tables.get(numbers[0])
-        kernel = self.kernels[numbers[0]]
-        arguments = self._arguments(kernel, self.known)
-        head = []
-        if table is None:
-            number = str(place)
-        else:
-            head = [f"for {number}, {case} in enumerate({table}{f', {place}' if place else ''}):"]
-            arguments = [case if item == kernel.passed[-1] else item for item in arguments]
-        head += [f"if cutlass.const_expr({number} in {self.by_cost[1]}):", f"if {self.by_cost[0]} == {number}:"]
-        lines = [" " * (column + 4 * depth) + line for depth, line in enumerate(head)]
-        indent = column + 4 * len(head)
-        lines.append(" " * indent + call(f"{kernel.launch}(", arguments, ")", indent, self.width))
+    def _compared(
+        self, numbers: Sequence[int], tables: Mapping[int, str], others: int | None, column: int
+    ) -> list[str]:
+        """The statements that launch those of some compared cases that are compiled and chosen. `others` is the number
+        that stands for all that are not compared.
+        """
+        number, (chosen, compiled) = self.in_loop, self.by_cost
+        over = compiled if others is None else f"{{*{compiled}}} - {{{others}}}"
+        lines = [f"for {number} in {over}:", f"    if {chosen} == {number}:"]
+        launches = [list(several) for _, several in groupby(numbers, key=lambda n: tables.get(n, str(n)))]
+        for place, several in enumerate(launches):
+            indent, kernel = 8 + 4 * (len(launches) > 1), self.kernels[several[0]]
+            first, table = self.plan.by_cost.index(several[0]), tables.get(several[0])
+            arguments = self._arguments(kernel, self.known)
+            if table is not None:
+                index = f"{table}[{number}{f' - {first}' if first else ''}]"
+                arguments = [index if item == kernel.passed[-1] else item for item in arguments]
+            if len(launches) > 1:
+                last = place == len(launches) - 1
+                when = f"{'el' * (place > 0)}if cutlass.const_expr({number} < {first + len(several)}):"
+                lines.append(" " * 8 + ("else:" if last else when))
+            launched = call(f"{kernel.launch}(", arguments, ")", column + indent, self.width)
+            lines += [" " * indent + line if k == 0 else line[column:] for k, line in enumerate(launched.split("\n"))]
+        lines = [" " * column + line for line in lines]
         return [*chain.from_iterable(map(self._begin, reversed(numbers))), *lines, *end() * len(numbers)]
 
     def _begin(self, number: int) -> tuple[str, ...]:

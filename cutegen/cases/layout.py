@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from textwrap import wrap
 
 from cutegen.cases.trees import Unmergeable
-from cutegen.codegen.formatting import WIDTH, Item, call, display, width_of
+from cutegen.codegen.formatting import WIDTH, Item, call, display, product, width_of
 
 
 def further_in(lines: Sequence[str], column: int) -> list[str]:
@@ -35,6 +35,9 @@ def further_in(lines: Sequence[str], column: int) -> list[str]:
     elif isinstance(value, ast.Tuple):
         items = [text[one.col_offset : one.end_col_offset] for one in value.elts]
         opened = display(f"{head}(", items, ")", column)
+    elif isinstance(value, ast.BinOp) and isinstance(value.op, ast.Mult) and text.endswith(")"):
+        times = text.index(" * ", value.left.end_col_offset)
+        opened = product(head, [text[len(head) : times], text[times + 3 :]], column)
     else:
         opened = f"{head}(\n{pad}    {text[value.col_offset :]}\n{pad})"
     found = (pad + opened).split("\n")

@@ -32,13 +32,22 @@ class Told:
         single = list(self._terms(some, among))
         if single:
             return next((one for one in single if not of.isdisjoint(self.keys(one[1]))), single[0])
-        several = (
+        outside = among - some
+        both = (  # which keep off one form each
             (f"{text} and {more}", name)
-            for one, two in combinations(sorted(among - some), 2)
+            for one, two in [sorted(outside)] * (len(outside) == 2)
             for text, name in self._terms(some, some | {one})
             for more, other in self._terms(some, some | {two})
-            if name != other and among - some == {one, two}
+            if name != other
         )
+        either = (  # each of which lets one form in
+            (f"{text} or {more}", name)
+            for one, two in [sorted(some)] * (len(some) == 2)
+            for text, name in self._terms(frozenset({one}), outside | {one})
+            for more, other in self._terms(frozenset({two}), outside | {two})
+            if name != other
+        )
+        several = chain(both, either)
         found = next(several, None)
         if found is None:
             raise Unmergeable("no field tells some forms from the others")
@@ -144,10 +153,9 @@ class Merger:
     def _some(self, nodes: Sequence[Node], among: frozenset[int], column: int) -> list[_Printed]:
         """Statements of some forms only, under conditions."""
         found: list[_Printed] = []
-        for alternatives in _alternatives(nodes):
+        for alternatives in _alternatives(nodes, [self._preferred(node, among) for node in nodes]):
             left = among
-            lines = [line for _, inner in alternatives for node in inner for line in node.branches[0].head]
-            keys = frozenset(region.key for line in lines for stack in line.stacks.values() for region in stack[-1:])
+            keys = frozenset(chain.from_iterable(_keys(node) for _, inner in alternatives for node in inner))
             if len(alternatives) > 1 and frozenset(chain.from_iterable(of for of, _ in alternatives)) == among:
                 alternatives = sorted(alternatives, key=lambda one: self._negative(one[0], among, keys))
             for number, (of, inner) in enumerate(alternatives):
@@ -164,6 +172,13 @@ class Merger:
                 left -= of
         return found
 
+    def _preferred(self, node: Node, among: frozenset[int]) -> str:
+        """The field whose key is that of a statement, of those that tell the forms which have it."""
+        try:
+            return self._told.condition(node.of, among, _keys(node))[1]
+        except Unmergeable:
+            return ""
+
     def _negative(self, of: frozenset[int], among: frozenset[int], keys: frozenset[str]) -> bool:
         try:
             text, _ = self._told.condition(of, among, keys)
@@ -176,20 +191,26 @@ class Merger:
         return Region(0, 0, tuple(int(step) if step.isdecimal() else step for step in steps), NAME)
 
 
-def _alternatives(nodes: Sequence[Node]) -> Iterator[list[tuple[frozenset[int], list[Node]]]]:
-    """The statements in groups, each of blocks of which at most one is for any form."""
-    blocks: list[tuple[frozenset[int], list[Node]]] = []
-    for node in nodes:
-        same = next((inner for of, inner in blocks if of == node.of), None)
+def _keys(node: Node) -> frozenset[str]:
+    """Where in the spec that is which a statement says."""
+    stacks = (stack for line in node.branches[0].head for stack in line.stacks.values())
+    return frozenset(region.key for region in chain.from_iterable(stacks))
+
+
+def _alternatives(nodes: Sequence[Node], fields: Sequence[str]) -> Iterator[list[tuple[frozenset[int], list[Node]]]]:
+    """The statements in groups, each of blocks of which at most one is for any form, and which have one field."""
+    blocks: list[tuple[frozenset[int], str, list[Node]]] = []
+    for node, field in zip(nodes, fields, strict=True):
+        same = next((inner for of, told, inner in blocks if (of, told) == (node.of, field)), None)
         if same is not None:
             same.append(node)
-        elif any(of & node.of for of, _ in blocks):
-            yield blocks
-            blocks = [(node.of, [node])]
+        elif any(of & node.of for of, _, _ in blocks):
+            yield [(of, inner) for of, _, inner in blocks]
+            blocks = [(node.of, field, [node])]
         else:
-            blocks.append((node.of, [node]))
+            blocks.append((node.of, field, [node]))
     if blocks:
-        yield blocks
+        yield [(of, inner) for of, _, inner in blocks]
 
 
 def _signature(heads: Sequence[tuple[Line, ...]]) -> tuple[Line, ...]:
@@ -253,7 +274,8 @@ def _enclosed(lines: Sequence[_Printed]) -> list[list[tuple[Region, ...]]]:
         levels = [[one for one in level if one is not None] for level in zip_longest(*own)]
         owner = min((case for case in line.stacks if line.stacks[case]), default=None)
         if owner is not None and levels and stacks[owner][row][-1] != levels[-1][-1]:
-            levels.append([stacks[owner][row][-1]])
+            innermost = stacks[owner][row][-1]
+            levels = [*([one for one in level if one != innermost] for level in levels), [innermost]]
         found.append([tuple(level) for level in levels])
     return found
 

@@ -15,7 +15,7 @@ from cutegen.cases.plan import CasesPlan
 from cutegen.cases.trees import Unmergeable
 from cutegen.codegen.formatting import replaced, replaced_later
 from cutegen.codegen.merging import combined, numbered_names
-from cutegen.codegen.parts import KernelParts, Padding, Workspaces, case_parameter
+from cutegen.codegen.parts import KernelParts, Padding, Workspaces
 from cutegen.codegen.variables import Variables
 from cutegen.family import family_of
 from cutegen.language.model import KernelSpec
@@ -69,7 +69,7 @@ def _kernel_parts(plan: CasesPlan, merges: bool) -> KernelParts:
             least = padded[name].align if name in padded else 1
             padded[name] = Padding(max(one.align, least), inside_text(one.path, kernel.number))
     documentation = [(inside_text(path, k.number), said) for k in kernels for path, said in k.parts.documentation]
-    known, in_loop = _known(plan, variables), (variables.free("number"), case_parameter(plan.spec))
+    known, in_loop = _known(plan, variables), variables.free("number")
     launching = Launching(plan, kernels, forms, target, by_cost, known, promises, in_common, in_loop)
     return KernelParts(
         template="cases.py.j2",

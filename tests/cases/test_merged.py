@@ -247,3 +247,35 @@ def test_what_follows_by_one_formula_in_all_kernels_is_known() -> None:
     assert following([kernel("2", "SIDE * SIDE"), kernel("3", "9")]) == {}
     assert following([kernel('"AREA"', "4"), kernel('"AREA"', "4")]) == {}
     assert needed(["AREA", "x"], {"AREA": "SIDE * 2", "SIDE": "EDGE"}) == {"AREA", "x", "SIDE", "EDGE"}
+
+
+def test_a_product_that_is_too_long_opens_its_last_brackets() -> None:
+    first, last = "(first + second)", "(third - fourth * fifth)"
+    line = f"value -= {first} * {last}"
+    assert further_in([line], 60) == [" " * 60 + f"value -= {first} * (", " " * 64 + last[1:-1], " " * 60 + ")"]
+
+
+@pytest.mark.parametrize(
+    "some, condition",
+    [
+        ({1}, "case.SPLIT > 1"),
+        ({2}, "case.TURNS"),
+        ({0, 2}, "case.SPLIT == 1"),
+        ({0}, "case.SPLIT == 1 and not case.TURNS"),
+        ({1, 2}, "case.SPLIT > 1 or case.TURNS"),
+    ],
+)
+def test_forms_are_told_from_the_others_by_one_field_or_by_two(some: set[int], condition: str) -> None:
+    values = [{name: frozenset(of_case) for name, of_case in place.items()} for place in PLACES]
+    assert Told("case", values, {}).condition(frozenset(some), frozenset(range(3)), frozenset())[0] == condition
+
+
+def test_of_fields_that_tell_alike_the_one_is_taken_that_the_statement_is_of() -> None:
+    values = [{"PEERS": frozenset({"1"}), "TURNS": frozenset({"False"})}]
+    values += [{"PEERS": frozenset({"2"}), "TURNS": frozenset({"True"})}]
+    told = Told("case", values, {0: {"PEERS": "schedule.0.cluster", "TURNS": "schedule.0.warps"}})
+    conditions = [told.condition(frozenset({1}), frozenset({0, 1}), frozenset({key}))[0] for key in KEYS]
+    assert conditions == ["case.TURNS", "case.PEERS > 1", "case.PEERS > 1"]
+
+
+KEYS = ("schedule.0.warps", "schedule.0.cluster", "schedule.0.mma")

@@ -166,7 +166,7 @@ WRONG = [
     (3, "STAGE_BYTES", "20480", {"primes", "tiles in turn"}),
     (16, "CONSUMERS", "2", {"primes", "stages of parts"}),
     (10, "BOX_BYTES_B", "4096", {"primes", "tiles in turn"}),
-    (16, "OWN_M", "48", {"primes", "stages of parts"}),
+    (16, "OWN_N", "48", {"primes", "stages of parts"}),
     (22, "ROTATES", "False", {"tiles in turn"}),
 ]
 

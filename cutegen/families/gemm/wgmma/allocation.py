@@ -89,14 +89,15 @@ def sums(spec: Spec, any_consumers: bool = False) -> tuple[Buffer, ...]:
 
 
 def stage_barriers(
-    spec: Spec, any_consumers: bool = False, any_peers: bool = False, sharing: str = "CONSUMERS"
+    spec: Spec, any_consumers: bool = False, any_peers: bool = False, sharing: str = "CONSUMERS", one_too: bool = False
 ) -> tuple[Barriers, ...]:
     """Of each stage: `full` waits for its loads, `empty` for all warpgroups that read it, in each block that loads it
-    or whose loads it gets; as it is printed for any number of these, too. `sharing` counts those that share a tile.
+    or whose loads it gets; as it is printed for any number of these, too. `sharing` counts those that share a tile, and
+    `one_too` says that it is printed for blocks that load alone, too.
     """
     peers = peers_of(spec)
     factors = [sharing] * (any_consumers or groups_of(spec.schedule) > 1)
-    factors += ["PEERS" if any_peers else str(peers)] * (peers > 1)
+    factors += ["PEERS" if any_peers else str(peers)] * (peers > 1 or one_too)
     return (
         _barriers("full", "STAGES", "1", "that the loads of stage {number} have come"),
         _barriers("empty", "STAGES", " * ".join(factors) or "1", "that stage {number} is free"),

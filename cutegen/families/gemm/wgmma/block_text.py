@@ -18,6 +18,7 @@ def own_columns(plan: WarpspecializedPlan) -> str:
 def places(plan: WarpspecializedPlan) -> str:
     """The names of a block's index: along a grid of all tiles clusters are counted, of which x takes the most."""
     clustered, split = prod(plan.cluster) > 1, plan.split > 1
+    clustered = clustered or (plan.any_peers and plan.persistent)
     if not plan.persistent:
         return f"{'x, y' if clustered else 'first, _'}, {'share' if split else '_'}"
     return f"{'x, y' if clustered else '_, _'}, {'z' if split else 'first'}"
@@ -26,6 +27,7 @@ def places(plan: WarpspecializedPlan) -> str:
 def grid(plan: WarpspecializedPlan) -> str:
     """The blocks of a launch along x, y and z: where all tiles have blocks, their number is along x."""
     clustered, split = prod(plan.cluster) > 1, plan.split > 1
+    clustered = clustered or (plan.any_peers and plan.persistent)
     if not plan.persistent:
         along = "CLUSTER_M * clusters, CLUSTER_N" if clustered else "clusters, 1"
         return f"{along}, {'CLUSTER_K' if split else '1'}"
@@ -46,7 +48,7 @@ def walkers(plan: WarpspecializedPlan) -> Iterator[Constant]:
     """
     if plan.persistent and plan.blocks is not None:
         yield Constant("BLOCKS", str(plan.blocks), "at most", "schedule.scheduler.blocks")
-    elif plan.persistent and plan.cluster_size > 1:
+    elif (plan.persistent and plan.cluster_size > 1) or plan.any_peers:
         said = f"that {MULTIPROCESSORS} multiprocessors run at once"
         yield Constant("CLUSTERS", str(clusters_at_once(plan.cluster_size)), said, "schedule.cluster")
 
@@ -58,6 +60,6 @@ def most_clusters(plan: WarpspecializedPlan) -> str:
     cluster = f"({cluster})" if " " in cluster else cluster
     if plan.blocks is not None:
         return f"BLOCKS // {cluster}" if cluster else "BLOCKS"
-    if plan.cluster_size == 1:
+    if plan.cluster_size == 1 and not plan.any_peers:
         return "multiprocessors"
     return f"cutlass.max(1, multiprocessors * CLUSTERS // {MULTIPROCESSORS})"

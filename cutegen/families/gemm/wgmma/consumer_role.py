@@ -31,7 +31,7 @@ class Multiplying(Storing):
         ) if plan.empty_sum else ()  # fmt: skip
         own = "group * k_tiles % STAGES, group * k_tiles // STAGES % 2"
         counters = (
-            Let("stage, phase", own if plan.pingpong else "cutlass.Int32(0), cutlass.Int32(0)"),
+            *self.in_turns((Let("stage, phase", own if plan.pingpong else "cutlass.Int32(0), cutlass.Int32(0)"),)),
             *[Let("rotation", "cutlass.Int32(0)")] * self.rotates,
             *[Let("source", "cutlass.Int32(0)")] * bool(plan.sources),
             *[Let("exchange", "cutlass.Int32(0)")] * self.reused,
@@ -45,8 +45,7 @@ class Multiplying(Storing):
             *self.peers(),
             *empty,
             *counters,
-            *self.first_turn(),
-            *[Let("start, step", ", ".join(self.walk))] * plan.any_turns,
+            *self.in_turns((*self.first_turn(), *[Let("start, step", ", ".join(self.walk))] * plan.any_turns)),
             self.consumed_tiles(),
             *last,
         )
@@ -71,7 +70,7 @@ class Multiplying(Storing):
         """The blocks whose barriers this one's threads arrive at, when they have multiplied a stage."""
         plan = self.plan
         if plan.peers == 1:
-            return ()
+            return (Let("peer", "None"),) if plan.any_peers else ()
         both = plan.a.shared_by > 1 and plan.b.shared_by > 1
         base = "share * CLUSTER_M * CLUSTER_N" if self.clustered and self.split else ""
         note = (
@@ -105,7 +104,9 @@ class Multiplying(Storing):
         )  # fmt: skip
         if plan.any_turns:
             where = "while its first loads are on their way, or the other warpgroup multiplies"
-        turn = (Note("Its turn to multiply"), Meet(f"{MULTIPLIES} + group", BOTH)) if plan.pingpong else ()
+        turn = (
+            self.in_turns((Note("Its turn to multiply"), Meet(f"{MULTIPLIES} + group", BOTH))) if plan.pingpong else ()
+        )
         accumulate = Code("tiled_mma.set(warpgroup.Field.ACCUMULATE, False)")
         before = Let("before", "cutlass.Int32(0)")
         body = (
@@ -143,14 +144,14 @@ class Multiplying(Storing):
         last = (Drain(0), self.release("k_tiles > 0" if plan.empty_sum else "")) if plan.in_flight else ()
         return (
             For("k_tile", "cutlass.range(k_tiles, unroll=1)", step),
-            *skip[: 3 * plan.pingpong],
+            *self.in_turns(skip[: 3 * plan.pingpong]),
             *last,
         )
 
     def release(self, condition: str) -> Statement:
         """The arrivals that let a stage be loaded again, in every block that loads into it, under a condition."""
         plan = self.plan
-        peers = plan.peers > 1
+        peers = plan.peers > 1 or plan.any_peers
         mine = f"thr < {plan.number('PEERS', plan.peers)}" if peers else "thr == 0"
         arrive = Arrive("empty", "before" if plan.in_flight else "stage", "peer" if peers else "")
         return If(" and ".join(filter(None, (condition, mine))), (arrive,))

@@ -21,9 +21,17 @@ def literals(plan: WarpspecializedPlan) -> Iterator[Constant]:
     for side in plan.sides:
         path, name = f"schedule.smem.{side.tensor.name}.swizzle", stack_name(plan.spec, side.tensors)
         yield Constant(f"KIND_{name}", _kind(side.k_major, side.swizzle), f"of a stage of {name}", path)
-        if side.shared_by > 1:
-            yield Constant(f"MASK_{name}", str(plan.served(side)), f"of blocks that have the same of {name}", cluster)
-    if plan.peers > 1:
+        served = str(plan.served(side))
+        if side.letter == "B" and plan.any_peers:
+            served = "(1 << CLUSTER_M) - 1"
+        if side.shared_by > 1 or plan.any_peers:
+            yield Constant(
+                f"MASK_{name}",
+                served,
+                f"of blocks that have the same of {name}",
+                cluster,
+            )
+    if plan.peers > 1 or plan.any_peers:
         yield Constant("PEERS", str(plan.peers), "blocks that load into the shared memory of one", cluster)
     for x in plan.passing:
         name, path = x.tensor.name, f"schedule.copies.{x.tensor.name}.columns"
@@ -58,7 +66,7 @@ def names_of_fields(plan: WarpspecializedPlan) -> frozenset[str]:
 def more_locals(plan: WarpspecializedPlan) -> Iterator[str]:
     """Variables of a kernel whose functions are merged with those of others, besides those that each kernel has."""
     yield from ["start"] * plan.any_turns
-    yield from ["grid", "cluster"] * plan.any_split
+    yield from ["grid", "cluster"] * (plan.any_split or plan.any_peers)
     yield from [f"order_{x.tensor.name}" for x in (*plan.passing, *plan.sources) if plan.any_rows]
 
 

@@ -20,7 +20,7 @@ class Opening:
         self.sources = allocation.source_barriers(spec)
         self.sums = allocation.sum_barriers(spec, plan.any_consumers)
         self.stages = allocation.stage_barriers(
-            spec, plan.any_consumers or plan.any_turns, plan.varies("PEERS"), plan.sharing
+            spec, plan.any_consumers or plan.any_turns, plan.varies("PEERS"), plan.sharing, plan.any_peers
         )
 
     def body(self) -> Body:

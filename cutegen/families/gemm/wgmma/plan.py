@@ -132,7 +132,7 @@ class WarpspecializedPlan(PointwisePlan):
 
     @property
     def tells(self) -> Mapping[str, str]:
-        found = {"CLUSTER_K": str(self.split), "PINGPONG": str(self.pingpong)}
+        found = {"CLUSTER_K": str(self.split), "PEERS": str(self.peers), "PINGPONG": str(self.pingpong)}
         return found if self.products > 1 else found | {"EXCHANGED": str(self.exchanged)}
 
     @property
@@ -145,6 +145,11 @@ class WarpspecializedPlan(PointwisePlan):
     def any_split(self) -> bool:
         """Whether its functions serve clusters along k of one block and of several."""
         return "CLUSTER_K" in self.told
+
+    @property
+    def any_peers(self) -> bool:
+        """Whether its functions serve blocks that load for each other and those that load alone."""
+        return "PEERS" in self.told
 
     @property
     def any_turns(self) -> bool:

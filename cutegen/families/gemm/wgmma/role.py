@@ -8,7 +8,7 @@ from cutegen.families.gemm.wgmma.block_text import own_columns
 from cutegen.families.gemm.wgmma.names import source_name, stack_name
 from cutegen.families.gemm.wgmma.plan import Side, WarpspecializedPlan
 from cutegen.families.gemm.wgmma.product import WARPGROUP
-from cutegen.parts.statements import Body, Code, For, If, Let
+from cutegen.parts.statements import Body, Code, For, If, Let, Region
 
 FOLDER = "gemm_wgmma"
 PIECE = "(tile, piece)"  # what a buffer of the epilogue holds
@@ -50,6 +50,10 @@ class Role:
         key = None if what == "loaders" else ("schedule.scheduler", f"tiles of the {what}")
         return For("tile", over, body, (*notes, *self.coordinates(), *head), key)
 
+    def in_turns(self, body: Body) -> Body:
+        """Statements that are other ones where warpgroups take turns."""
+        return (Region("schedule.warps.roles", "turns", body),) if body and self.plan.any_turns else body
+
     @property
     def walk(self) -> tuple[str, str]:
         """The first tile of a consumer, and how far the next ones are."""
@@ -80,6 +84,6 @@ class Role:
             both = (Code(f"row = piece // {columns}"), Code(f"column = piece % {columns}"))
         return (
             *both,
-            Code(f"row = m_tile * (BLK_{self.M} // 64) + {row}"),
+            *self.in_turns((Code(f"row = m_tile * (BLK_{self.M} // 64) + {row}"),)),
             Code(f"column = n_tile * {columns} + column"),
         )

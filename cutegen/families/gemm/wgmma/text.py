@@ -141,7 +141,7 @@ def _constants(plan: WarpspecializedPlan) -> tuple[Constant, ...]:
                 Constant("CLUSTER_M", str(plan.cluster[0]), "blocks of a cluster", "schedule.cluster"),
                 Constant("CLUSTER_N", str(plan.cluster[1]), "", "schedule.cluster"),
             )
-            if prod(plan.cluster) > 1
+            if prod(plan.cluster) > 1 or plan.any_peers
             else ()
         ),
         *(
@@ -189,11 +189,15 @@ def _constants(plan: WarpspecializedPlan) -> tuple[Constant, ...]:
 
 
 def _boxes(plan: WarpspecializedPlan) -> Iterator[Constant]:
-    """Of operands that are loaded in boxes the rows and the bytes of one."""
-    for side in (side for side in plan.sides if side.box is not None):
+    """Of operands that are loaded in boxes the rows and the bytes of one; where the functions serve others, too, those
+    of the whole tile.
+    """
+    for side in (side for side in plan.sides if side.box is not None or plan.any_peers):
         name, path = stack_name(plan.spec, side.tensors), f"schedule.copies.{side.tensor.name}.box"
-        yield Constant(f"BOX_{name}", str(side.box), f"elements along {side.mode} that one load of {name} brings", path)
-        yield Constant(f"BOX_BYTES_{name}", str(side.box_bytes * plan.tile[plan.k]), "", path)
+        path = path if side.box is not None else "schedule.tiler"
+        box, width = side.box or side.block, len(side.tensors) * side.tensor.dtype.bytes
+        yield Constant(f"BOX_{name}", str(box), f"elements along {side.mode} that one load of {name} brings", path)
+        yield Constant(f"BOX_BYTES_{name}", str(box * width * plan.tile[plan.k]), "", path)
 
 
 def with_fields(
@@ -216,7 +220,7 @@ def _context(plan: WarpspecializedPlan) -> dict[str, Any]:
     passing, sources = [passing_text(plan, x) for x in plan.passing], [source_text(plan, x) for x in plan.sources]
     shape = f"{'CLUSTER_M, CLUSTER_N' if clustered else '1, 1'}, {'CLUSTER_K' if plan.split > 1 else '1'}"
     cluster = f"[{shape}]" if plan.cluster_size > 1 else "None"
-    named = "cluster" if plan.any_split else cluster
+    named = "cluster" if plan.any_split or plan.any_peers else cluster
     options = [*[f"cluster={named}"] * (named != "None"), *["use_pdl=True"] * plan.dependent]
     tiles, batched = " * ".join(tile_counts(plan)), plan.batch is not None
     extents = [_times(blocks[plan.m], "CLUSTER_M", plan), _times(blocks[plan.n], "CLUSTER_N", plan), *["1"] * batched]
@@ -245,7 +249,7 @@ def _context(plan: WarpspecializedPlan) -> dict[str, Any]:
         "parts": _products(plan, blocks),
         "product_op": _product_op(plan),
         "depth": DEPTH_BYTES // plan.a.tensor.dtype.bytes,
-        "clustered": clustered,
+        "clustered": clustered or (plan.any_peers and plan.persistent),
         "place_names": places(plan),
         "count_names": "_, _, clusters" if plan.persistent else "clusters, _, _",
         "own_n": own_columns(plan),
@@ -350,7 +354,7 @@ def _each(plan: WarpspecializedPlan) -> str:
 
 
 def _times(block: str, cluster: str, plan: WarpspecializedPlan) -> str:
-    return f"{block} * {cluster}" if prod(plan.cluster) > 1 else block
+    return f"{block} * {cluster}" if prod(plan.cluster) > 1 or plan.any_peers else block
 
 
 def _walk(plan: WarpspecializedPlan) -> dict[str, Any]:
