@@ -94,7 +94,7 @@ class Launching:
             return
         if first:
             yield ["    else:"]
-        others = len(self.plan.by_cost) if set(self.plan.told_by_sizes) & set(numbers) else None
+        others = len(self.plan.by_cost) if self.plan.told_by_sizes else None
         yield self._compared(compared, tables, others, 4 + 4 * bool(first))
 
     def _tables(self, numbers: Sequence[int]) -> dict[int, str]:
