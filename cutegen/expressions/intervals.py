@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -61,9 +61,13 @@ _GATED = ("gelu", "gelu_tanh", "silu")  # x times a number from 0 to 1
 
 
 class Intervals:
-    """The intervals of annotated expressions, and of the local values that were told with `keep`."""
+    """The intervals of annotated expressions, and of the local values that were told with `keep`.
 
-    def __init__(self) -> None:
+    Along the modes `filled` there is an element at least; along others there may be none, of which a `max` is -inf.
+    """
+
+    def __init__(self, filled: Collection[str] = ()) -> None:
+        self._filled = filled
         self._kept: dict[str, Interval | None] = {}
 
     def keep(self, name: str, value: Expr) -> None:
@@ -130,7 +134,10 @@ class Intervals:
         is_less = condition.op in ("<", "<=")
         if not is_less and condition.op not in (">", ">="):
             return found
-        limit = self.of(condition.right if node == condition.left else condition.left)
+        other = condition.right if node == condition.left else condition.left
+        if not holds and may_be_nan(other):  # beside a NaN the condition does not hold for any number
+            return found
+        limit = self.of(other)
         if limit is None:
             return OPEN
         is_at_most = (is_less == (node == condition.left)) == holds
@@ -184,7 +191,9 @@ class Intervals:
     def _of_reduction(self, node: Reduce) -> Interval | None:
         x = self.of(node.x)
         match node.function:
-            case "max" | "min" | "mean":
+            case "max" | "min" if x is not None and node.mode not in self._filled:
+                return Interval(-math.inf, x.high) if node.function == "max" else Interval(x.low, math.inf)
+            case "max" | "min" | "mean":  # the mean of no elements is NaN
                 return x
             case "sum" if x is not None:
                 return Interval(0.0 if x.low >= 0 else -math.inf, 0.0 if x.high <= 0 else math.inf)

@@ -37,7 +37,7 @@ def typed(*statements: str) -> list[Typed]:
 def interval(*statements: str) -> Interval | None:
     """The interval of what the last statement computes; earlier ones are local values."""
     *before, last = typed(*statements)
-    intervals = Intervals()
+    intervals = Intervals(["N"])
     for one in before:
         intervals.keep(one.target, one.value)
     return intervals.of(last.value)
@@ -46,7 +46,7 @@ def interval(*statements: str) -> Interval | None:
 def compared(*statements: str) -> bool:
     """Whether the comparison that the last statement computes is one that all numbers keep."""
     *before, last = typed(*statements)
-    intervals = Intervals()
+    intervals = Intervals(["N"])
     for one in before:
         intervals.keep(one.target, one.value)
     left, right = last.value.children
@@ -67,10 +67,18 @@ def compared(*statements: str) -> bool:
         ],
         *[("clamp(X, -2, 3)", (-2, 3)), ("maximum(X, 0)", (0, INF)), ("maximum(X, Z)", ALL), ("relu(-abs(X))", (0, 0))],
         *[("where(X < 1, 1, X)", (1, INF)), ("where(1 < X, 1, X)", (-INF, 1)), ("where(X < 1, X, 1)", (-INF, 1))],
-        *[("where(Z < 1, 1, X)", ALL), ("where(X == 1, X, 2)", ALL), ("where(Z < 1, abs(X), 5)", (0, INF))],
+        *[
+            ("where(Z < 1, 1, X)", ALL),
+            ("where(X == 1, X, 2)", ALL),
+            ("where(Z < 1, abs(X), 5)", (0, INF)),
+            ("where(X < abs(Z), 1, X)", ALL),
+            ("where(X < abs(Z), X, 1)", ALL),
+        ],
         *[
             ("sum(X * X, N)", (0, INF)),
             ("max(abs(X), N)", (0, INF)),
+            ("max(abs(X), M)", ALL),
+            ("min(-abs(X), M)", ALL),
             ("mean(tanh(X), N)", (-1, 1)),
         ],
         *[

@@ -9,6 +9,7 @@ from cutegen.codegen.expressions import is_number
 from cutegen.codegen.formatting import WIDTH, call
 from cutegen.codegen.variables import Variables
 from cutegen.dtypes import Dtype
+from cutegen.expressions.intervals import Intervals
 from cutegen.expressions.tree import Binary, Call, Expr, Literal_, Local, Name, Reduce, coords
 from cutegen.families.common.pointwise_text import width_name
 from cutegen.families.rowwise.across_text import AcrossText, across_of, apart_of, name_of, scale_of
@@ -70,6 +71,7 @@ class WalksText:
             converted=converted,
         )
         self.row_printer.fast_math = self.element_printer.fast_math = self.spec.schedule.fast_math
+        self.row_printer.intervals = self.element_printer.intervals = Intervals(self.spec.static)
         self.old_are_read = False  # whether the threads of a row have met since they read its old values
         self.before = [line for step in plan.program.before for line in self._row_step(step)]
         self.walks = [self._walk(number, one) for number, one in enumerate(plan.program.walks)]
@@ -140,10 +142,9 @@ class WalksText:
 
     def _known(self, name: str, variable: str, value: Expr | None = None) -> None:
         """Both printers know a value of the row by its variable, and which numbers it can be if it is told."""
-        for printer in (self.row_printer, self.element_printer):
-            printer.locals[name] = variable
-            if value is not None:
-                printer.intervals.keep(name, value)
+        self.row_printer.locals[name] = self.element_printer.locals[name] = variable
+        if value is not None:
+            self.row_printer.intervals.keep(name, value)
 
     # -------------------------------------------------------------------------------------------------- of its elements
 
@@ -203,8 +204,7 @@ class WalksText:
         return [self.operands[name] for name in loaded_once(self.plan)]
 
     def _had_coordinates(self, number: int, mode: str) -> bool:
-        walks = self.plan.program.walks[:number]
-        values = (value for one in walks for value in one.values)
+        values = (value for one in self.plan.program.walks[:number] for value in one.values)
         return any(node.mode == mode for value in values for node in coords(value))
 
     @property
