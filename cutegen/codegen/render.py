@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 from dataclasses import replace
 from typing import Any
@@ -93,12 +94,24 @@ def marked(text: str) -> str:
 
 
 def code_hash(text: str) -> str:
-    """The digest of what a module runs on a GPU: its constants, its kernels and `launch`.
+    """The digest of what a module runs on a GPU: its constants, its kernels and `launch`, as a tree of Python.
 
-    The Python around it may change without changing what was measured of the kernel: how the function is called, the
-    checks of its arguments, the op, the reference. So may a comment of the header, and the imports.
+    Comments, docstrings and line breaks do not count, nor does the Python around that part: the public function, the
+    checks of its arguments, the op, the reference. They may change without changing what was measured of the kernel.
     """
-    return digest(text[text.index(CODE_STARTS) : text.index(CODE_ENDS)])
+    return digest(repr(_nested(ast.parse(text[text.index(CODE_STARTS) : text.index(CODE_ENDS)]))))
+
+
+def _nested(node: object) -> object:
+    """A syntax tree as nested tuples, without docstrings and empty fields: the same for every version of Python."""
+    if isinstance(node, list):
+        return tuple(map(_nested, node))
+    if not isinstance(node, ast.AST):
+        return node
+    fields = dict(ast.iter_fields(node))
+    if isinstance(node, ast.FunctionDef | ast.ClassDef) and ast.get_docstring(node, clean=False) is not None:
+        fields["body"] = node.body[1:]
+    return type(node).__name__, *((name, _nested(value)) for name, value in fields.items() if value not in (None, []))
 
 
 def digest(text: str) -> str:
