@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 
 from cutegen.codegen.merging import Definition
 from cutegen.codegen.parts import Constant
@@ -37,19 +38,22 @@ def in_place(name: str, formula: str, functions: Iterable[Definition]) -> str | 
     """The formula as functions have it, in brackets where it needs them, if they have the constant in one place; else
     None.
     """
-    places = [place for one in functions for place in _places(one.text, name)]
+    places = [place for one in functions for place in _places(one.text).get(name, ())]
     if len(places) != 1:
         return None
     return f"({formula})" if _needs_brackets(ast.parse(formula, mode="eval").body, *places[0]) else formula
 
 
-def _places(text: str, name: str) -> Iterable[tuple[ast.AST, bool]]:
-    """Where a text has a name: what it is an operand of, and whether others are before it there."""
+@lru_cache(maxsize=64)
+def _places(text: str) -> Mapping[str, Sequence[tuple[ast.AST, bool]]]:
+    """Where a text has each name: what it is an operand of, and whether others are before it there."""
+    found: dict[str, list[tuple[ast.AST, bool]]] = {}
     for node in ast.walk(ast.parse(text)):
         for field, value in ast.iter_fields(node):
             for one in value if isinstance(value, list) else [value]:
-                if isinstance(one, ast.Name) and one.id == name:
-                    yield node, field == "right"
+                if isinstance(one, ast.Name):
+                    found.setdefault(one.id, []).append((node, field == "right"))
+    return found
 
 
 def _needs_brackets(formula: ast.expr, of: ast.AST, behind: bool) -> bool:

@@ -152,12 +152,10 @@ def forms_of(plan: CasesPlan, variables: Variables, merges: bool = True) -> dict
     for number, case in enumerate(plan.cases):
         general = family_of(case.spec).with_fields(case, None)
         if general is not None:
-            kernel = kernel_of(number, general, {}, Variables(plan.spec))
+            kernel = kernel_of(number, general, {})
             if not kernel.host:
                 alike.setdefault(_key(kernel), []).append(kernel)
-    groups: list[_Groups] = []
-    for kernels in alike.values():
-        groups = _with_group(groups, kernels) if merges else [*groups, _Groups((kernels,))]
+    groups = _merged_groups(list(alike.values())) if merges else [_Groups((kernels,)) for kernels in alike.values()]
     several = [one for one in groups if sum(map(len, one.groups)) > 1]
     found: dict[int, Form] = {}
     for one in several:
@@ -174,6 +172,18 @@ class _Groups:
 
     groups: tuple[Sequence[KernelText], ...]
     told: frozenset[str] = frozenset()
+
+
+def _merged_groups(each: Sequence[Sequence[KernelText]]) -> list[_Groups]:
+    """Groups, of which those are together whose functions can be merged: most often all."""
+    if len(each) > 2:
+        whole = _both(_Groups(tuple(each[:-1])), each[-1])
+        if whole is not None:
+            return [whole]
+    found: list[_Groups] = []
+    for kernels in each:
+        found = _with_group(found, kernels)
+    return found
 
 
 def _with_group(found: Sequence[_Groups], group: Sequence[KernelText]) -> list[_Groups]:
@@ -201,7 +211,7 @@ def _both(one: _Groups, group: Sequence[KernelText]) -> _Groups | None:
             general = family.with_fields(kernel.plan, None, told)
             if general is None:
                 return None
-            again[-1].append(kernel_of(kernel.number, general, {}, Variables(kernel.plan.spec)))
+            again[-1].append(kernel_of(kernel.number, general, {}))
     constants = [_values(kernel.device) for kernels in again for kernel in kernels]
     fixed = set(chain.from_iterable(map(_fixed, chain.from_iterable(again))))
     if any([*own] != [*constants[0]] or any(own[n] != constants[0][n] for n in fixed & {*own}) for own in constants):
@@ -265,6 +275,7 @@ def _form(plan: CasesPlan, of: _Groups, variables: Variables, numbered: str) -> 
     values = [_values(kernel.device) for kernel in kernels]
     differing = {name for name in values[0] if len({own[name] for own in values}) > 1}
     formulas = following([kernel.parts.constants for kernel in kernels])
+    formulas |= _repeated(values, differing - {*formulas})
     used = needed({*of.told, *chain.from_iterable(map(_used, kernels))}, formulas)
     fields = {
         kernel.number: tuple(
@@ -291,6 +302,14 @@ def _form(plan: CasesPlan, of: _Groups, variables: Variables, numbered: str) -> 
         table=table,
         conditions=str(plan.conditions[kernels[0].number]),
     )
+
+
+def _repeated(values: Sequence[Mapping[str, str]], names: Iterable[str]) -> dict[str, str]:
+    """Words that are those of another constant in every case, with the first one that has them."""
+    columns = {name: tuple(own[name] for own in values) for name in values[0] if name in names}
+    firsts: dict[tuple[str, ...], str] = {}
+    found = {name: firsts.setdefault(column, name) for name, column in columns.items() if column[0].startswith('"')}
+    return {name: first for name, first in found.items() if name != first}
 
 
 def _in_place(of: _Groups, formulas: Mapping[str, str]) -> dict[str, str]:

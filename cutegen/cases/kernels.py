@@ -11,7 +11,6 @@ from cutegen.codegen.formatting import replaced_later
 from cutegen.codegen.merging import Definition, definitions
 from cutegen.codegen.parts import Constant, KernelParts
 from cutegen.codegen.render import kernel_text, workspaces_text
-from cutegen.codegen.variables import Variables
 from cutegen.family import family_of
 from cutegen.planning.plan import Plan
 
@@ -21,7 +20,7 @@ class KernelText:
     """The kernel of one case: its parts, and the definitions of its device's side and of its host's.
 
     `launch` is the name of the function that launches it, and `spaces` are those of the workspaces, among the
-    parameters of the module's own `launch`.
+    parameters of the module's own `launch`: none until the module has given them names.
     """
 
     number: int
@@ -30,8 +29,8 @@ class KernelText:
     device: tuple[Definition, ...]
     host: tuple[Definition, ...]
     launch: str
-    spaces: tuple[str, ...]
     passed: tuple[str, ...]  # the constants that `launch` is called with besides
+    spaces: tuple[str, ...] = ()
 
     @property
     def all(self) -> tuple[Definition, ...]:
@@ -42,7 +41,6 @@ def kernel_of(
     number: int,
     plan: Plan,
     names: Mapping[str, str],
-    variables: Variables,
     fields: Mapping[str, str] | None = None,
 ) -> KernelText:
     """The kernel of the case of that number, laid out for names that are replaced later: for what the module calls what
@@ -55,7 +53,6 @@ def kernel_of(
     if swapped:
         text, parts = in_other_words(text, swapped), parts_in_other_words(parts, swapped)
     constants = [c._replace(path=inside_text(c.path, number)) for c in parts.constants]
-    spaces = parts.workspaces.each if parts.workspaces else ()
     return KernelText(
         number=number,
         plan=plan,
@@ -63,7 +60,6 @@ def kernel_of(
         device=_moved(constants, text, number),
         host=_moved([], host, number),
         launch=names.get("launch", "launch"),
-        spaces=tuple(variables.free(f"{space.parameter}_{number + 1}") for space in spaces),
         passed=tuple(names.get(name, name) for name in parts.passed.values()),
     )
 

@@ -8,6 +8,7 @@ import re
 import tokenize
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import lru_cache
 
 from cutegen.codegen.formatting import replaced
 from cutegen.codegen.parts import KernelParts
@@ -18,6 +19,12 @@ def in_other_words(text: str, names: Mapping[str, str]) -> str:
     """The functions of a kernel, with the marks of regions: names are replaced in code, comments and documentation. The
     parameters of `launch` stay as they are.
     """
+    return _in_other_words(text, tuple(names.items()))
+
+
+@lru_cache(maxsize=64)  # cases that differ in constants alone have one text
+def _in_other_words(text: str, items: tuple[tuple[str, str], ...]) -> str:
+    names = dict(items)
     plain, regions = separate(text)
     lines, kept = plain.split("\n"), _parameters_of_launch(plain)
     places: list[tuple[int, int, int, str]] = []

@@ -45,11 +45,15 @@ def _kernel_parts(plan: CasesPlan, merges: bool) -> KernelParts:
     variables = Variables(plan.spec)
     forms = forms_of(plan, variables, merges)
     promises, in_common = known_by_case(plan, variables), variables.free("all_hold")
-    nameless: list[dict[str, str]] = [{} for _ in plan.cases]
-    first = _kernels(plan, nameless, forms, [Variables(plan.spec) for _ in plan.cases])
+    groups = _groups(plan, forms)
+    # Most often these are all names that change, and lines are laid out for them at once
+    guessed = [{name: f"{name}_{group + 1}" for name in ALWAYS} for group in groups]
+    kernels = _kernels(plan, guessed, forms)
     outside = _outside(plan.spec) | variables.taken
-    names = numbered_names([kernel.all for kernel in first], ALWAYS, outside, _groups(plan, forms))
-    kernels = _kernels(plan, names, forms, [variables] * len(names))
+    names = numbered_names([kernel.all for kernel in kernels], ALWAYS, outside, groups)
+    if list(names) != guessed:
+        kernels = _kernels(plan, names, forms)
+    kernels = [replace(kernel, spaces=_spaces(kernel, variables)) for kernel in kernels]
     for number, form in forms.items():
         if number == form.numbers[0] and len(form.groups) == 1:
             kernels[number] = with_all_regions([kernels[one] for one in form.numbers])
@@ -104,11 +108,9 @@ def _groups(plan: CasesPlan, forms: Mapping[int, Form]) -> list[int]:
     return [forms[number].numbers[0] if number in forms else group for number, group in enumerate(groups)]
 
 
-def _kernels(
-    plan: CasesPlan, names: Sequence[Mapping[str, str]], forms: Mapping[int, Form], variables: Sequence[Variables]
-) -> list[KernelText]:
-    """The kernels of all cases."""
-    found = [_kernel(plan, i, own, forms.get(i), variables[i]) for i, own in enumerate(names)]
+def _kernels(plan: CasesPlan, names: Sequence[Mapping[str, str]], forms: Mapping[int, Form]) -> list[KernelText]:
+    """The kernels of all cases, laid out for names that are replaced later."""
+    found = [_kernel(plan, i, own, forms.get(i)) for i, own in enumerate(names)]
     for number, form in forms.items():
         if number == form.numbers[0]:
             with replaced_later(names[number]):
@@ -117,17 +119,21 @@ def _kernels(
     return found
 
 
-def _kernel(
-    plan: CasesPlan, number: int, names: Mapping[str, str], form: Form | None, variables: Variables
-) -> KernelText:
+def _kernel(plan: CasesPlan, number: int, names: Mapping[str, str], form: Form | None) -> KernelText:
     """The kernel of the case of that number, with the functions of its form, if others share those."""
     case = plan.cases[number]
     if form is None:
-        return kernel_of(number, case, names, variables)
+        return kernel_of(number, case, names)
     shared = family_of(case.spec).with_fields(case, form.names, form.told)
     assert shared is not None  # as it was without the names
-    kernel = kernel_of(number, shared, {**names, form.parameter: form.instances[number]}, variables, form.in_functions)
+    kernel = kernel_of(number, shared, {**names, form.parameter: form.instances[number]}, form.in_functions)
     return replace(kernel, device=form.of(kernel.device))
+
+
+def _spaces(kernel: KernelText, variables: Variables) -> tuple[str, ...]:
+    """Names for the workspaces of a kernel, among the parameters of the module's own `launch`."""
+    each = kernel.parts.workspaces.each if kernel.parts.workspaces else ()
+    return tuple(variables.free(f"{space.parameter}_{kernel.number + 1}") for space in each)
 
 
 def _with_functions(
@@ -143,12 +149,18 @@ def _with_functions(
     found: dict[str, FunctionsText] = {}
     for kernel, own, conditions in zip(kernels, functions, plan.conditions, strict=True):
         number, form = kernel.number, forms.get(kernel.number)
-        type_ = replaced(form.class_text, names[number]) if form else ""
+        type_ = _replaced_in_code(form.class_text, names[number]) if form else ""
         text = found.setdefault(kernel.launch, FunctionsText(type_, form, [], own))
         lines = [f"# Case {number + 1}: {conditions}"] * (form is None or not form.table)
         lines += [form.instance_text(number)] if form else []
         text.cases.append((number, "\n".join(lines)))
     return list(found.values())
+
+
+def _replaced_in_code(text: str, names: Mapping[str, str]) -> str:
+    """A class of constants in which names are replaced, but for those that comments have."""
+    lines = (line.partition("  # ") for line in text.split("\n"))
+    return "\n".join(f"{replaced(code, names)}{mark}{said}" for code, mark, said in lines)
 
 
 def _outside(spec: KernelSpec) -> set[str]:

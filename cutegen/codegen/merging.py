@@ -71,7 +71,14 @@ def _read(text: str) -> _Names:
 
 def definitions(constants: Iterable[Constant], text: str) -> tuple[Definition, ...]:
     """The definitions of one kernel: its constants, then those of its text, which holds nothing else."""
-    found = [Definition(one.name, f"{one.name} = {one.value}", constant=one) for one in constants]
+    found = (Definition(one.name, f"{one.name} = {one.value}", constant=one) for one in constants)
+    return (*found, *_functions(text))
+
+
+@lru_cache(maxsize=64)  # kernels of one module have many texts alike
+def _functions(text: str) -> tuple[Definition, ...]:
+    """The functions that a text with the marks of regions defines."""
+    found: list[Definition] = []
     plain, regions = separate(text)
     lines, last = plain.split("\n"), 0
     for node in ast.parse(plain).body:

@@ -296,7 +296,7 @@ class Compute:
     def _hash(self) -> int:
         return hash((self.statements, self.listed))
 
-    @property
+    @cached_property
     def targets(self) -> tuple[str, ...]:
         """The names that are assigned to, tensors and local values."""
         return tuple(statement.target for statement in self.statements)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Generic, Protocol, TypeVar
 
 from cutegen.expressions.tree import Compute
@@ -21,7 +22,7 @@ T = TypeVar("T", bound=Argument)
 
 
 class Signature(Generic[T]):
-    """A spec by what its function takes and returns, all in the order of the spec."""
+    """A spec by what its function takes and returns, all in the order of the spec. Its subclasses are frozen."""
 
     tensors: tuple[T, ...]
     compute: Compute
@@ -36,17 +37,17 @@ class Signature(Generic[T]):
         """What the function takes by name: the outputs that are not read."""
         return tuple(t for t in self.outputs if not t.reads)
 
-    @property
+    @cached_property
     def outputs(self) -> tuple[T, ...]:
         """What the function returns: the tensors that are written, in the order of `tensors`."""
         return tuple(t for t in self.tensors if t.name in self.compute.targets)
 
-    @property
+    @cached_property
     def assigned(self) -> tuple[T, ...]:
         """The outputs in the order in which `compute` assigns to them."""
         return tuple(sorted(self.outputs, key=lambda tensor: self.compute.targets.index(tensor.name)))
 
-    @property
+    @cached_property
     def output(self) -> T:
         """The first tensor that `compute` assigns to."""
         return self.assigned[0]

@@ -196,3 +196,13 @@ def test_names_of_the_spec_are_no_fields() -> None:
     types = {one.arg: ast.unparse(one.annotation) for one in kernel.args.args if one.annotation is not None}
     assert (types["case"], types["case_1"]) == ("cutlass.Float32", "cutlass.Constexpr")
     assert kernels(of_cases(ROWS[:2], scalars.replace("case", "ROTATES"))) == ["gemm_kernel_1", "gemm_kernel_2"]
+
+
+def test_a_case_of_the_table_has_a_line_and_what_repeats_another_constant_has_no_column() -> None:
+    tensors = "  R: {shape: [M, N], dtype: bf16, align: 16}\n  C: {"
+    text = GEMM.replace("  C: {", tensors).replace("A @ B.T", "A @ B.T + R") + "targets: [sm_90a]\n"
+    (module,) = generate(text, "x.yaml").modules
+    table = module.text[module.text.index("\nCASES = (") :].split("\n)\n")[0].split("\n")[2:]
+    assert len(table) > 20 and all(row.startswith("    Case(") and row.endswith("),") for row in table)
+    assert "KIND_R" not in "".join(module.text.split("class Case:")[1].split("@property")[0])
+    assert "slices of so many columns" in module.text  # though `slices` may have a number

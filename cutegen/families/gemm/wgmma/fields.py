@@ -88,6 +88,7 @@ def with_formulas(plan: WarpspecializedPlan, constants: Iterable[Constant]) -> I
         "SENT_BYTES": f"(CLUSTER_K - 1) * {'PRODUCTS * ' * (plan.products > 1)}{m} * {own} * 4",
         "VALUES": f"{m} * {own} // (128 * {plan.sharing})",
         "PARTS": "COLUMNS // 16",
+        "SOURCE_BYTES": f"64 * COLUMNS * {sum(x.tensor.dtype.bytes for x in plan.sources)}",
     }
     for side in plan.sides:
         name = stack_name(plan.spec, side.tensors)

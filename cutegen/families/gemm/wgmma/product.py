@@ -13,6 +13,7 @@ from cutegen.families.gemm.words import MAX_EXTENT, SWIZZLES, tile_of
 from cutegen.language.model import Tensor
 from cutegen.planning.batches import batch_of
 from cutegen.planning.promises import fitting_elements, known_divisor
+from cutegen.remembering import remembers
 
 TARGET = "sm_90a"  # which has wgmma
 ROWS = 64  # of one wgmma
@@ -63,6 +64,7 @@ class Product(NamedTuple):
         return self.a[0].dtype
 
 
+@remembers(64)
 def product_of(spec: Spec) -> Product:
     """The matrix product of a spec."""
     products = spec.compute.products
