@@ -22,6 +22,7 @@ from cutegen.codegen.regions import begin, end
 from cutegen.codegen.variables import Variables
 from cutegen.family import family_of
 from cutegen.parts.acting import value_of
+from cutegen.planning.plan import Plan
 
 MOST = 0.7  # of the statements of kernels, that others share whose functions are merged with theirs
 
@@ -175,13 +176,14 @@ class _Groups:
 
 
 def _merged_groups(each: Sequence[Sequence[KernelText]]) -> list[_Groups]:
-    """Groups, of which those are together whose functions can be merged: most often all."""
-    if len(each) > 2:
-        whole = _both(_Groups(tuple(each[:-1])), each[-1])
-        if whole is not None:
-            return [whole]
+    """Groups, of which those are together whose functions can be merged: most often all, or all but the last ones."""
     found: list[_Groups] = []
-    for kernels in each:
+    for most in range(len(each), 2, -1):
+        first = _both(_Groups(tuple(each[: most - 1])), each[most - 1])
+        if first is not None:
+            found = [first]
+            break
+    for kernels in each[sum(len(one.groups) for one in found) :]:
         found = _with_group(found, kernels)
     return found
 
@@ -204,14 +206,14 @@ def _both(one: _Groups, group: Sequence[KernelText]) -> _Groups | None:
     told = frozenset(name for name in tells[0] if len({own[name] in ("1", "False") for own in tells}) > 1)
     if not told:
         return None
-    again: list[list[KernelText]] = []
-    for kernels in groups:
-        again.append([])
-        for kernel in kernels:
-            general = family.with_fields(kernel.plan, None, told)
-            if general is None:
-                return None
-            again[-1].append(kernel_of(kernel.number, general, {}))
+    general = {kernel.number: family.with_fields(kernel.plan, None, told) for kernel in chain.from_iterable(groups)}
+    if None in general.values():
+        return None
+    firsts = {kernels[0].number: _again(kernels[0], general) for kernels in groups}
+    names = [list(_values(kernel.device)) for kernel in firsts.values()]
+    if any(one != names[0] for one in names):
+        return None
+    again = [[firsts.get(one.number) or _again(one, general) for one in kernels] for kernels in groups]
     constants = [_values(kernel.device) for kernels in again for kernel in kernels]
     fixed = set(chain.from_iterable(map(_fixed, chain.from_iterable(again))))
     if any([*own] != [*constants[0]] or any(own[n] != constants[0][n] for n in fixed & {*own}) for own in constants):
@@ -223,6 +225,13 @@ def _both(one: _Groups, group: Sequence[KernelText]) -> _Groups | None:
     except Unmergeable:
         return None
     return _Groups(tuple(again), told) if merger.alike >= MOST else None
+
+
+def _again(kernel: KernelText, plans: Mapping[int, Plan | None]) -> KernelText:
+    """A kernel by another plan, of those that have the numbers of cases."""
+    plan = plans[kernel.number]
+    assert plan is not None
+    return kernel_of(kernel.number, plan, {})
 
 
 def _merger(
