@@ -29,47 +29,50 @@ class Told:
         """What holds for some forms, and for none of the others among which they are, and the first field in it: one
         whose key is among those of the statements, `of`, if there is one. Raises Unmergeable where nothing does.
         """
-        single = list(self._terms(some, among))
+        terms, outside = list(self._terms(among)), among - some
+        single = [one for one in terms if some <= one.always and outside <= one.never]
         if single:
-            return next((one for one in single if not of.isdisjoint(self.keys(one[1]))), single[0])
-        outside = among - some
-        both = (  # which keep off one form each
-            (f"{text} and {more}", name)
-            for one, two in [sorted(outside)] * (len(outside) == 2)
-            for text, name in self._terms(some, some | {one})
-            for more, other in self._terms(some, some | {two})
-            if name != other
-        )
-        either = (  # each of which lets one form in
-            (f"{text} or {more}", name)
-            for one, two in [sorted(some)] * (len(some) == 2)
-            for text, name in self._terms(frozenset({one}), outside | {one})
-            for more, other in self._terms(frozenset({two}), outside | {two})
-            if name != other
-        )
-        several = chain(both, either)
-        found = next(several, None)
-        if found is None:
-            raise Unmergeable("no field tells some forms from the others")
-        return found
+            found = next((one for one in single if not of.isdisjoint(self.keys(one.field))), single[0])
+            return found.text, found.field
+        pairs = [(one, two) for one, two in combinations(terms, 2) if one.field != two.field]
+        for one, two in pairs:
+            if some <= one.always & two.always and outside <= one.never | two.never:
+                return f"{one.text} and {two.text}", one.field
+        for one, two in pairs:
+            if some <= one.always | two.always and outside <= one.never & two.never:
+                return f"{one.text} or {two.text}", one.field
+        raise Unmergeable("no field tells some forms from the others")
 
     def keys(self, name: str) -> frozenset[str]:
         """Where in the spec a field is."""
         return frozenset(paths[name] for paths in self.paths.values() if name in paths)
 
-    def _terms(self, some: frozenset[int], among: frozenset[int]) -> Iterator[tuple[str, str]]:
+    def _terms(self, among: frozenset[int]) -> Iterator[_Term]:
+        """What can be asked of a field, with what it tells of some forms."""
         for name in self.values[0]:
-            inside = frozenset(chain.from_iterable(self.values[one][name] for one in some))
-            outside = frozenset(chain.from_iterable(self.values[one][name] for one in among - some))
             field = f"{self.parameter}.{name}"
-            if inside == {"True"} and outside == {"False"}:
-                yield field, name
-            elif inside == {"False"} and outside == {"True"}:
-                yield f"not {field}", name
-            elif outside == {"1"} and all(value.isdecimal() and int(value) > 1 for value in inside):
-                yield f"{field} > 1", name
-            elif inside == {"1"} and all(value.isdecimal() and int(value) > 1 for value in outside):
-                yield f"{field} == 1", name
+            of_forms = {number: self.values[number][name] for number in among}
+            if all(value in ("True", "False") for values in of_forms.values() for value in values):
+                asked = {field: {"True"}, f"not {field}": {"False"}}
+            elif all(value.isdecimal() and int(value) > 0 for values in of_forms.values() for value in values):
+                more = {value for values in of_forms.values() for value in values} - {"1"}
+                asked = {f"{field} > 1": more, f"{field} == 1": {"1"}}
+            else:
+                continue
+            for text, holds in asked.items():
+                always = frozenset(number for number, values in of_forms.items() if values <= holds)
+                never = frozenset(number for number, values in of_forms.items() if values.isdisjoint(holds))
+                yield _Term(text, name, always, never)
+
+
+@dataclass(frozen=True)
+class _Term:
+    """A condition on one field: the forms for all of whose cases it holds, and those for none of whose it does."""
+
+    text: str
+    field: str
+    always: frozenset[int]
+    never: frozenset[int]
 
 
 @dataclass(frozen=True)
