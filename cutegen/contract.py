@@ -9,8 +9,8 @@
 - `make_inputs(**sizes)`: random arguments by place; `device` and `seed` may be given too.
 - `make_outputs(**sizes)`: outputs by name, with random values; `device` and `seed` may be given too.
 - `TENSORS`, `INPUTS` and `OUTPUTS`: the names of all tensors, of those that are taken by place, and of the results.
-- `_compiled[device]`: the compiled function of a GPU, by its index, which the public function calls; where calls choose
-  among several kernels it is `_compiled[device, number]`.
+- `_compiled(device)`: the compiled function of a GPU, by its index, which the public function calls; where calls choose
+  among several kernels it is `_compiled(device, number)`. It keeps what it returned.
 - `_new(name, shape, device)`: memory for an argument; `_EMPTY`: what makes it on a GPU in less time, or None.
 - `PADDED`, where calls copy tensors that do not stand as the kernel takes them: the names of these. The compiled
   function takes an address for each after the scalars: of memory for the tensor's like, or 0. `_fitted(tensors)` are
@@ -33,7 +33,7 @@ import inspect
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial, wraps
+from functools import cache, partial, wraps
 from itertools import chain
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -72,10 +72,7 @@ def as_compiled(module: ModuleType, kernel: str, places: Sequence[Any], named: M
 
     Raises TypeError where the public function would, and where an output is left out.
     """
-    function = getattr(module, kernel)
-    given = inspect.signature(function).bind(*places, **named).arguments
-    if given.get("args"):
-        function(*places, **named)  # which says how to call
+    given = inspect.signature(getattr(module, kernel)).bind(*places, **named).arguments
     names = argument_names(module, kernel)
     if missing := [name for name in names if given.get(name) is None]:
         raise TypeError(f"{kernel}: expected {' and '.join(f'{name}=...' for name in missing)}, which was left out")
@@ -90,22 +87,18 @@ def compiler(module: ModuleType) -> Callable[..., Any] | None:
 
 def compiled_function(module: ModuleType, device: int, arguments: Sequence[Any]) -> Callable[..., Any]:
     """The compiled function of a GPU for these arguments of it, which is compiled if it was not yet."""
-    found: Callable[..., Any] = module._compiled[(device, arguments[-1]) if chooses(module) else device]
+    return compiled_for(module, device, arguments[-1] if chooses(module) else 0)
+
+
+def compiled_for(module: ModuleType, device: int, number: int = 0) -> Callable[..., Any]:
+    """The compiled function of a GPU, for one of several kernels by its number."""
+    found: Callable[..., Any] = module._compiled(device, number) if chooses(module) else module._compiled(device)
     return found
 
 
-def key_of(module: ModuleType, device: int) -> Any:
-    """What `_compiled` has the function of a GPU by, of the first of several kernels."""
-    return (device, 0) if chooses(module) else device
-
-
-class _OfDevices(dict[Any, Callable[..., Any]]):
-    """Functions by the index of a GPU, whichever kernel of a module they are asked for."""
-
-    def __missing__(self, key: Any) -> Callable[..., Any]:
-        if not isinstance(key, tuple):
-            raise KeyError(key)
-        return self[key[0]]
+def forget_compiled(module: ModuleType) -> None:
+    """Makes the module compile again what it has compiled for calls."""
+    module._compiled.cache_clear()
 
 
 def compiled_arguments(module: ModuleType, arguments: Sequence[Any]) -> Arguments:
@@ -217,9 +210,9 @@ def does_on_cpu(module: ModuleType, function: Callable[..., Any]) -> None:
 
 def replace_compiled(module: ModuleType, function: Callable[..., None]) -> None:
     """Makes the public function call another in the place of its compiled ones. Raises TypeError for another module."""
-    if not isinstance(getattr(module, "_compiled", None), dict):
+    if not callable(getattr(module, "_compiled", None)):
         raise TypeError(f"{module.__name__} has no _compiled, which generated modules have")
-    vars(module)["_compiled"] = defaultdict(lambda: function)
+    vars(module)["_compiled"] = cache(lambda *_: function)  # as quick as the module's own
 
 
 def replace_function(
@@ -234,7 +227,7 @@ def replace_function(
 def compiled_by(module: ModuleType, functions: Mapping[int, Callable[..., Any]]) -> Iterator[None]:
     """Makes the public function call others in the place of its compiled ones meanwhile, by the index of the GPU."""
     before = module._compiled
-    vars(module)["_compiled"] = _OfDevices(functions)
+    vars(module)["_compiled"] = lambda device, *_: functions[device]
     try:
         yield
     finally:

@@ -101,27 +101,6 @@ def display(head: str, items: Sequence[str], tail: str, indent: int) -> str:
     return f"{head}\n" + "".join(f"{pad}{item},\n" for item in items) + f"{' ' * indent}{tail}"
 
 
-def literal(head: str, parts: Sequence[str], tail: str, indent: int) -> str:
-    """A string of several parts between `head` and `tail`: in one line, else in one of its own, else in a line or more
-    for each part, which end at blanks.
-    """
-    pad, text = " " * (indent + 4), "".join(parts)
-    flat = f'{head}"{text}"{tail}'
-    if indent + width_of(flat) <= WIDTH:
-        return flat
-    pieces = [text]
-    if len(pad) + width_of(f'"{text}"') > WIDTH:
-        pieces = []
-        for part in parts:
-            pieces.append("")
-            for word in re.findall(r"\S+ ?", part):
-                if pieces[-1] and len(pad) + width_of(f'"{pieces[-1]}{word}"') > WIDTH:
-                    pieces.append("")
-                pieces[-1] += word
-    lines = "".join(f'{pad}"{piece}"\n' for piece in pieces)
-    return f"{head}\n{lines}{' ' * indent}{tail}"
-
-
 def launch(
     kernel: str,
     arguments: Sequence[str],

@@ -6,11 +6,19 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cutegen.codegen.asked import family_of, op_of
+from cutegen.codegen.checks import checks_context
 from cutegen.codegen.compile_text import compile_context
-from cutegen.codegen.formatting import WIDTH, Item, call, display, documentation, literal, python_tuple
-from cutegen.codegen.padding import ends, moved, padding_context
+from cutegen.codegen.formatting import (
+    WIDTH,
+    Item,
+    call,
+    display,
+    documentation,
+    python_tuple,
+    width_of,
+)
+from cutegen.codegen.padding import moved, padding_context
 from cutegen.codegen.parts import KernelParts
-from cutegen.dtypes import Dtype
 from cutegen.expressions.places import ONE, modes_compared
 from cutegen.language import torch_ops
 from cutegen.language.model import KernelSpec, Scalar, Tensor
@@ -25,6 +33,7 @@ def host_context(plan: Plan, parts: KernelParts, *, compiles: bool = True) -> di
     """All that the host side of a module prints: one that compiles its kernel, or one that loads it compiled."""
     spec = plan.spec
     arguments = [t.argument for t in spec.tensors] + [s.argument for s in spec.scalars]
+    makeable = [t for t in spec.outputs if can_be_made(spec, t)]
     spaces = parts.workspaces.each if parts.workspaces else ()
     copied = moved(spec, parts)
     aligned = bool(parts.padded) or any((alignment(t, parts) or 1) > t.dtype.bytes for t in spec.tensors)
@@ -47,25 +56,17 @@ def host_context(plan: Plan, parts: KernelParts, *, compiles: bool = True) -> di
             *_scalar_parameters(spec),
             *(f"{one.spare}: int" for one in copied),
         ],
-        "scalar_parameters": _scalar_parameters(spec),
-        "call_parameters": _call_parameters(spec, "*args"),
-        "reference_parameters": _call_parameters(spec, "*"),
-        "by_place": _by_place(spec) if spec.named else "",
-        "makeable": python_tuple(tuple(f'"{t.argument}"' for t in spec.named if can_be_made(spec, t)) or ""),
-        "settled": call("if not _validate_or_retry(", ["failure", *arguments], "):", 8),
+        "call_parameters": _call_parameters(spec),
+        "settled": call("if not _validate_or_retry(", arguments, "):", 8),
         "host_summary": summary(spec),
         "documentation": [
             *((f"tensors.{t.name}", document_tensor(spec, t, parts)) for t in (*spec.inputs, *spec.named)),
             *((x.path, x.documentation) for x in spaces),
             *parts.documentation,
         ],
-        "lays_out": any(is_laid_out_by_torch(t) and can_be_made(spec, t) for t in spec.outputs),
-        "made_outputs": [line for t in spec.outputs if can_be_made(spec, t) for line in _making(spec, t, 12)],
-        "made_results": [line for t in spec.outputs if can_be_made(spec, t) for line in _making(spec, t, 8)],
-        "scalar_checks": [line for s in spec.scalars for line in _scalar_checks(s)],
-        "unchecked": _unchecked(spec, parts),
-        "gradients": _gradients(spec),
-        "refusal": _refusal(spec, parts),
+        "lays_out": any(map(is_laid_out_by_torch, makeable)),
+        "made_outputs": [line for t in makeable for line in _making(spec, t)],
+        "made_results": [line for t in makeable for line in _making_result(spec, t)],
         "prepares": bool(spaces) or parts.chooser is not None,
         "prepared": _tuple_returned(
             [
@@ -79,7 +80,7 @@ def host_context(plan: Plan, parts: KernelParts, *, compiles: bool = True) -> di
             [*["workspaces"] * bool(spaces), *["the number of a kernel"] * (parts.chooser is not None)]
         ),
         "called": _called(parts, f"{spec.output.argument}.get_device()", [*arguments, *["0"] * len(copied)], 8),
-        "called_again": _called(parts, "fitted[0].get_device()", ["*fitted", "*arguments[len(TENSORS) :]"], 4)
+        "called_again": _called(parts, "device.index", ["*fitted.values()", "*arguments[len(TENSORS) :]"], 4)
         if not copied
         else _called(parts, "arguments[0].get_device()", ["*arguments", "*_addresses(spare)"], 8),
         "chooser": parts.chooser,
@@ -89,6 +90,7 @@ def host_context(plan: Plan, parts: KernelParts, *, compiles: bool = True) -> di
         "scalars": spec.scalars,
         **(parts.chooser.context if parts.chooser else {}),
         **_results(plan),
+        **checks_context(spec, parts, makeable),
         **_inputs(spec),
         **compile_context(spec, parts),
     }
@@ -98,8 +100,8 @@ def _called(parts: KernelParts, device: str, arguments: Sequence[str], indent: i
     """The statements that call the compiled function of a device with arguments of the public one."""
     prepared = f"_arguments({', '.join(arguments)})"
     if parts.chooser:
-        return [f"arguments = {prepared}", f"_compiled[{device}, arguments[-1]](*arguments)"]
-    return [call(f"_compiled[{device}](", [f"*{prepared}"] if parts.workspaces else arguments, ")", indent)]
+        return [f"arguments = {prepared}", f"_compiled({device}, arguments[-1])(*arguments)"]
+    return [call(f"_compiled({device})(", [f"*{prepared}"] if parts.workspaces else arguments, ")", indent)]
 
 
 def summary(spec: KernelSpec) -> str:
@@ -161,8 +163,8 @@ def can_be_made(spec: KernelSpec, tensor: Tensor) -> bool:
     return torch_ops.can_be_made(spec.tensors, spec.static, tensor)
 
 
-def _call_parameters(spec: KernelSpec, star: str) -> list[str]:
-    """The parameters of the function: inputs and scalars, then `star`, then outputs, None by default where one can be
+def _call_parameters(spec: KernelSpec) -> list[str]:
+    """The parameters of the function: inputs and scalars, then by name only outputs, None by default if they can be
     made.
     """
     named = [
@@ -170,25 +172,12 @@ def _call_parameters(spec: KernelSpec, star: str) -> list[str]:
         for t in spec.named
     ]
     taken = [*(f"{t.argument}: torch.Tensor" for t in spec.inputs), *_scalar_parameters(spec)]
-    return [*taken, star, *named] if named else taken
+    return [*taken, "*", *named] if named else taken
 
 
 def places(spec: KernelSpec) -> tuple[Tensor | Scalar, ...]:
     """What the public function takes by place: inputs, then scalars."""
     return (*spec.inputs, *spec.scalars)
-
-
-def _by_place(spec: KernelSpec) -> str:
-    """The statement that refuses outputs by place, and says how to call instead."""
-    counts = [(len(spec.inputs), "tensor"), (len(spec.scalars), "scalar")]
-    counted = " and ".join(f"{n} {noun}{'s' * (n > 1)}" for n, noun in counts if n)
-    takes = (
-        f"{counted} by place ({', '.join(x.argument for x in places(spec))})" if places(spec) else "nothing by place"
-    )
-    outputs = ", ".join(f"{t.argument}=..." for t in spec.named)
-    return literal(
-        "raise TypeError(", (f"{spec.kernel}() takes {takes}; ", f"outputs are given by name: {outputs}"), ")", 8
-    )
 
 
 def as_called(spec: KernelSpec, given: Mapping[str, str]) -> list[str]:
@@ -202,15 +191,28 @@ def as_called(spec: KernelSpec, given: Mapping[str, str]) -> list[str]:
     ]
 
 
-def _making(spec: KernelSpec, tensor: Tensor, indent: int) -> list[str]:
+def _making(spec: KernelSpec, tensor: Tensor) -> list[str]:
     """The statements that make an output which a call leaves out: where the first tensor that is read is."""
-    inputs, sizes, name = [t for t in spec.tensors if t.reads], output_sizes(spec, tensor), tensor.argument
-    if is_laid_out_by_torch(tensor):
-        laid_out = _as_torch_lays_out(spec, tensor, inputs, sizes, indent)
-        return [f"if {name} is None:", *(f"    {line}" for line in laid_out)]
-    shape: Item = ("(", sizes, ",)" if len(sizes) == 1 else ")")
-    made = call(f"{name} = _new(", [f'"{name}"', shape, f"{inputs[0].argument}.device"], ")", indent)
-    return [f"if {name} is None:", f"    {made}"]
+    laid_out = _as_torch_lays_out(spec, tensor, 12) if is_laid_out_by_torch(tensor) else [new(spec, tensor, 12)]
+    return [f"if {tensor.argument} is None:", *(f"    {line}" for line in laid_out)]
+
+
+def _making_result(spec: KernelSpec, tensor: Tensor) -> list[str]:
+    """The statements that make an output of `reference`, like the one that is given or would be made."""
+    name = tensor.argument
+    flat = f"{new(spec, tensor, 4)} if {name} is None else torch.empty_like({name})"
+    if 4 + width_of(flat) <= WIDTH and "\n" not in flat:
+        return [flat]
+    return [f"if {name} is None:", f"    {new(spec, tensor, 8)}", f"{name} = torch.empty_like({name})"]
+
+
+def new(spec: KernelSpec, tensor: Tensor, indent: int) -> str:
+    """The statement that makes an output with `_new`, as large as the tensors that are read say."""
+    inputs, sizes = [t for t in spec.tensors if t.reads], output_sizes(spec, tensor)
+    like = next((t for t in inputs if t.shape == tensor.shape), None)
+    shape: Item = f"{like.argument}.shape" if like else ("(", sizes, ",)" if len(sizes) == 1 else ")")
+    items: list[Item] = [f'"{tensor.argument}"', shape, f"{inputs[0].argument}.device"]
+    return call(f"{tensor.argument} = _new(", items, ")", indent)
 
 
 def output_sizes(spec: KernelSpec, tensor: Tensor) -> list[str]:
@@ -227,14 +229,13 @@ def is_laid_out_by_torch(tensor: Tensor) -> bool:
     return tensor.modes[-1:] == (tensor.major,) and (tensor.align or 1) <= tensor.dtype.bytes
 
 
-def _as_torch_lays_out(
-    spec: KernelSpec, tensor: Tensor, inputs: Sequence[Tensor], sizes: list[str], indent: int
-) -> list[str]:
+def _as_torch_lays_out(spec: KernelSpec, tensor: Tensor, indent: int) -> list[str]:
     """The statements that make a tensor without padding.
 
     The sizes of one that is read and has the same modes are taken at once, since each look at a shape takes time.
     Modes that are called like an argument are no variables.
     """
+    inputs, sizes = [t for t in spec.tensors if t.reads], output_sizes(spec, tensor)
     arguments = {spec.kernel, *(t.argument for t in spec.tensors), *(s.argument for s in spec.scalars)}
     model = next((t for t in inputs if t.shape == tensor.shape), inputs[0])
     lines = []
@@ -254,7 +255,10 @@ def _results(plan: Plan) -> dict[str, Any]:
     reference = op_of(plan.spec).reference(plan)
     quoted = [f"`{output}`" for output in outputs]
     told = " and ".join([", ".join(quoted[:-1]), quoted[-1]] if quoted[:-1] else quoted)
-    made = [f"torch.empty_like({out}).copy_({x})" for out, x in zip(outputs, reference.results, strict=True)]
+    made = [
+        f"{t.argument if can_be_made(plan.spec, t) else f'torch.empty_like({t.argument})'}.copy_({x})"
+        for t, x in zip(plan.spec.outputs, reference.results, strict=True)
+    ]
     return {
         "result_type": result_type(len(outputs)),
         "told_outputs": told,
@@ -304,58 +308,50 @@ def _of_no_place(spec: KernelSpec, tensor: Tensor) -> str:
     return "".join(f"; what is not in 0 ... {mode} - 1 equals no place along {mode}" for mode in modes)
 
 
-def _scalar_checks(scalar: Scalar) -> list[str]:
-    """The statements that refuse a number of another kind, or one that its bits do not hold."""
-    name, whole = scalar.argument, not scalar.dtype.is_float
-    accepted, wanted = ("numbers.Integral", "an int") if whole else ("numbers.Real", "a float")
-    items = [f"isinstance({name}, {accepted})", f'"{name}"', f'"{wanted}"', f"type({name}).__name__", "TypeError"]
-    lines = [call("_expect(", items, ")", 4)]
-    if whole:
-        bits = scalar.dtype.bits
-        inside = f"-(2**{bits - 1}) <= {name} < 2**{bits - 1}"
-        lines.append(call("_expect(", [inside, f'"{name}"', f'"{bits} bits"', name], ")", 4))
-    return lines
-
-
-def _unchecked(spec: KernelSpec, parts: KernelParts) -> list[str]:
-    """The conditions under which the arguments are wrong, though the compiled function takes them."""
-    # It takes signed for unsigned integers and the other way round
-    conditions = [f"{t.argument}.dtype is not torch.{t.dtype.torch}" for t in spec.tensors if not t.dtype.is_float]
-    # And of a number the low 64 bits
-    conditions += [f"not -(2**63) <= {s.argument} < 2**63" for s in spec.scalars if s.dtype is Dtype.i64]
-    conditions += ends(spec, parts)
-    gradient = (
-        "(wants_gradient and torch.is_grad_enabled())" if conditions else "wants_gradient and torch.is_grad_enabled()"
-    )
-    return [*conditions, gradient] if _gradients(spec) else conditions
-
-
-def _refusal(spec: KernelSpec, parts: KernelParts) -> str:
-    """What is wrong where one of those conditions holds."""
-    wrong = ["a tensor has another type"] * any(not t.dtype.is_float for t in spec.tensors)
-    if any(s.dtype is Dtype.i64 for s in spec.scalars):
-        return "an argument does not fit"
-    wrong += ["rows end elsewhere than whole accesses"] * bool(ends(spec, parts))
-    return " or ".join([*wrong, *(["no gradient is computed"] if _gradients(spec) else [])])
-
-
-def _gradients(spec: KernelSpec) -> list[str]:
-    """The conditions under which autograd follows an argument: integers have no gradients."""
-    return [f"{t.argument}.requires_grad" for t in spec.tensors if t.dtype.is_float]
-
-
 def _inputs(spec: KernelSpec) -> Mapping[str, Any]:
     """The texts that `make_inputs` and the command line print."""
     defaults = {m: default_size(spec, m) for m in spec.modes if m not in spec.static}
-    given = call("{", [f'"{m}": {m}' for m in defaults], "}", 12)
+    given = [f'"{m}": {m}' for m in defaults]
     flops = [f'sizes["{m}"]' for m in op_of(spec).product_modes(spec)]
     return {
         "size_parameters": [f"{m}: int = {defaults[m]}" for m in defaults],
-        "sizes_given": "STATIC" if not defaults else f"{given} | STATIC" if spec.static else given,
-        "scalar_values": ["0.5" if s.dtype.is_float else "2" for s in spec.scalars],
+        "compared": _compared(spec),
+        "random_inputs": _random("INPUTS", given, ["0.5" if s.dtype.is_float else "2" for s in spec.scalars]),
+        "random_outputs": _random_outputs(spec, given),
         "product_modes": flops,
-        "updates": any(t.role == "inout" for t in spec.tensors),
     }
+
+
+def _compared(spec: KernelSpec) -> list[str]:
+    """The statements that call `reference`, and then the function, which may write to inputs."""
+    given = "(*inputs, **outputs)"
+    flat = f"wanted, results = reference{given}, {spec.kernel}{given}"
+    return [flat] if 4 + width_of(flat) <= WIDTH else [f"wanted = reference{given}", f"results = {spec.kernel}{given}"]
+
+
+def _random(names: str, sizes: Sequence[str], scalars: Sequence[str] | None = None) -> list[str]:
+    """The statements that return random tensors of these names: for inputs with scalars behind them, else by name."""
+
+    def returned(given: str) -> str:
+        made = f"_random({names}, {given}, device, seed)"
+        if scalars is None:
+            return f"return dict(zip({names}, {made}))"
+        return call("return (", [f"*{made}", *scalars], ")", 4) if scalars else f"return tuple({made})"
+
+    flat = returned(f"{{{', '.join(sizes)}}}")
+    if "\n" not in flat and 4 + width_of(flat) <= WIDTH:
+        return [flat]
+    return [call("sizes = {", sizes, "}", 4), returned("sizes")]
+
+
+def _random_outputs(spec: KernelSpec, sizes: Sequence[str]) -> list[str]:
+    """The statements that return random tensors for the outputs that are given by name."""
+    if len(spec.named) == len(spec.outputs):
+        return _random("OUTPUTS", sizes)
+    if not spec.named:
+        return ["return {}"]
+    names = python_tuple(tuple(f'"{t.argument}"' for t in spec.named))
+    return [f"tensors = {names}  # outputs that are not inputs", *_random("tensors", sizes)]
 
 
 def default_size(spec: KernelSpec, mode: str) -> int:

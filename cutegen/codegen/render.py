@@ -24,7 +24,9 @@ from cutegen.version import __version__
 HEADER_LINES = 3
 PARTIAL = " Verified in part (--quick)."  # at the end of a header's first line
 RARELY_USED = {  # imports of all modules, which are left out where there is no such use
+    "import itertools\n": " itertools.",
     "import operator\n": "(operator.",
+    "import sys\n": " sys.",
     "from dataclasses import dataclass\n": "\n@dataclass(",
 }
 MULTIPROCESSORS = "multiprocessors: cutlass.Constexpr[int]"  # a parameter of `launch`: those of the GPU of a call

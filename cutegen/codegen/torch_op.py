@@ -14,6 +14,7 @@ from cutegen.codegen.host import (
     as_called,
     can_be_made,
     is_laid_out_by_torch,
+    new,
     output_sizes,
     places,
     result_type,
@@ -93,10 +94,10 @@ def _target(spec: KernelSpec, made: Sequence[Tensor]) -> str:
 def _fake(spec: KernelSpec, tensor: Tensor) -> str:
     """The statement that makes an output of which torch is to know sizes and strides only, as a call would."""
     like, name = next(t for t in spec.tensors if t.reads).argument, tensor.argument
+    if not is_laid_out_by_torch(tensor):
+        return new(spec, tensor, 4)
     sizes = output_sizes(spec, tensor)
     shape: Item = ("(", sizes, ",)" if len(sizes) == 1 else ")")
-    if not is_laid_out_by_torch(tensor):
-        return call(f"{name} = _new(", [f'"{name}"', shape, f"{like}.device"], ")", 4)
     items = [shape, f"dtype=torch.{tensor.dtype.torch}", f"device={like}.device"]
     return call(f"{name} = torch.empty(", items, ")", 4)
 

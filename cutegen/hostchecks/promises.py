@@ -15,7 +15,15 @@ from typing import Any
 from unittest import mock
 
 from cutegen.codegen.host import can_be_made
-from cutegen.contract import asks_multiprocessors, cheapest_of, chooses, compiled_arguments, copies, key_of
+from cutegen.contract import (
+    asks_multiprocessors,
+    cheapest_of,
+    chooses,
+    compiled_arguments,
+    compiled_for,
+    copies,
+    forget_compiled,
+)
 from cutegen.hostchecks.judging import Check, Host, unnamed
 from cutegen.language.model import Scalar
 from cutegen.verification.compare import bits_of
@@ -23,6 +31,7 @@ from cutegen.verification.executor import load_module
 
 _MULTIPROCESSORS = (132, 114, 78, 16)  # of GPUs that such calls run on: of two more kinds, and of a part of one
 _OF_GPUS = (78, 114)  # multiprocessors of two GPUs
+AGREES = ": agrees with torch"  # a program's line of an output, behind its name
 _CHOICES = 500  # sizes of calls that choose a kernel
 
 
@@ -96,8 +105,8 @@ def _targets(host: Host) -> str:
         """The target that is chosen for the second of two GPUs; the first has a capability that no target is for."""
         before = len(chosen)
         with _gpus((1, 0), capability), mock.patch.object(module, "compile_for", compiled):
-            functions = type(module._compiled)()
-            first, second = functions[key_of(module, 1)], functions[key_of(module, 1)]
+            forget_compiled(module)
+            first, second = compiled_for(module, 1), compiled_for(module, 1)
         if first is not second or len(chosen) > before + 1:
             raise RuntimeError("it compiles again for each call")
         return chosen[-1]
@@ -105,8 +114,8 @@ def _targets(host: Host) -> str:
     def compile_on_both(capability: tuple[int, int]) -> str:
         """How the function of one of two GPUs of one kind is not its own: each GPU loads code by itself."""
         with _gpus(capability, capability), mock.patch.object(module, "compile_for", compiled):
-            functions = type(module._compiled)()
-            own = [functions[key_of(module, gpu)] for gpu in (0, 1, 0, 1)]
+            forget_compiled(module)
+            own = [compiled_for(module, gpu) for gpu in (0, 1, 0, 1)]
         return "calls one GPU's function on another" if own[0] is own[1] or own[2:] != own[:2] else ""
 
     try:
@@ -137,9 +146,9 @@ def _multiprocessors(host: Host) -> str:
         digits = target.removeprefix("sm_").rstrip("a")
         capability = int(digits[:-1]), int(digits[-1])
         with _gpus(capability, capability), mock.patch.object(module, "compile_for", compiled):
-            functions = type(module._compiled)()
+            forget_compiled(module)
             for gpu, wanted in enumerate(_OF_GPUS):
-                functions[key_of(module, gpu)]
+                compiled_for(module, gpu)
                 if told[-1] != wanted:
                     return f"is compiled for {told[-1]} multiprocessors on a GPU with {wanted}"
     return ""
@@ -243,7 +252,10 @@ def _programs(host: Host) -> Iterator[Check]:
 
     def right() -> str:
         ran = host.executor.program(host.module, host.spec, flags)
-        return "" if ran.code == 0 else f"ends with {ran.code}: {ran.said[-300:]}"
+        if ran.code:
+            return f"ends with {ran.code}: {ran.said[-300:]}"
+        told = [line.partition(":")[0] for line in ran.said.splitlines() if line.endswith(AGREES)]
+        return "" if told == [t.argument for t in host.spec.outputs] else f"says {ran.said[-300:]}"
 
     def wrong() -> str:
         broken = host.executor.program(host.module, host.spec, flags, broken=True)

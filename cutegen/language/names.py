@@ -57,8 +57,9 @@ MODULES = frozenset(_MODULES.split())
 
 # Variables of the module's `main`, which calls the kernel by its name.
 _BESIDE_THE_CALL = (
-    "bench", "inputs", "mode", "moved", "name", "operations", "outputs", "parser", "right", "seconds", "size", "sizes",
-    "tensors", "timer", "updated", "wanted", "x",
+    "atol", "bench", "candidate", "candidates", "eps", "i", "inputs", "mode", "moved", "name", "nearby", "operations",
+    "outputs", "parser", "results", "rtol", "seconds", "size", "sizes", "tensors", "timer", "unequal", "wanted", "x",
+    "y",
 )  # fmt: skip
 
 # What a kernel cannot be named.

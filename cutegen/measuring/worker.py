@@ -16,7 +16,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from cutegen.contract import cheapest_of, chooses
+from cutegen.contract import cheapest_of, chooses, compiled_for
 from cutegen.measuring.model import Failure, Limits, Machine, Request
 from cutegen.peers.libraries import unsettled
 from cutegen.workers import Last, Tell, Unusable, serve
@@ -134,7 +134,7 @@ class Worker:
         shapes, sms = (*request.shapes, *request.coming), self.machine.sms
         for number in sorted({cheapest_of(module, spec, shape, sms) for shape in shapes}):
             with contextlib.suppress(Exception):
-                module._compiled[0, number]  # the only device that this process sees
+                compiled_for(module, 0, number)  # the only device that this process sees
 
     def host(self, request: Request, module: ModuleType, device: str) -> None:
         """Measures the CPU's time of a call. Raises Lost where the device does not answer afterwards."""

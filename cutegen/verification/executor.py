@@ -325,7 +325,8 @@ class EmulatorExecutor:
 
         def wanted(*places: Any, **named: Any) -> Any:  # which makes tensors where its arguments are
             given = (x.as_subclass(torch.Tensor) if isinstance(x, torch.Tensor) else x for x in places)
-            return reference(*given, **{name: x.as_subclass(torch.Tensor) for name, x in named.items()})
+            found = reference(*given, **{name: x.as_subclass(torch.Tensor) for name, x in named.items()})
+            return tuple(map(on_device, found)) if isinstance(found, tuple) else on_device(found)
 
         with (
             self._emulating(module, spec),

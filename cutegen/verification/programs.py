@@ -40,6 +40,8 @@ def run_program(module: ModuleType, spec: KernelSpec, flags: Sequence[str], brok
             code = int(module.main() or 0)
         except SystemExit as end:
             code = end.code if isinstance(end.code, int) else int(end.code is not None)
+        except AssertionError as error:  # of its comparison
+            return Program(1, f"{said.getvalue()}{error}")
         except Exception as error:
             return Program(-1, f"{said.getvalue()}{type(error).__name__}: {error}")
     return Program(code, said.getvalue())

@@ -323,9 +323,8 @@ def test_a_call_compiles_the_kernel_that_it_takes_and_no_other(tmp_path: Path) -
         mock.patch("torch.cuda.get_device_properties", lambda device: SimpleNamespace(multi_processor_count=132)),
         mock.patch.object(module, "compile_for", lambda _, kernels, **__: asked.append(kernels) or (lambda *_: None)),
     ):
-        functions = type(module._compiled)()
-        assert functions[0, 2] is functions[0, 2]
-        assert functions[1, 2] is not functions[0, 2]
+        assert module._compiled(0, 2) is module._compiled(0, 2)
+        assert module._compiled(1, 2) is not module._compiled(0, 2)
     assert asked == [(2,), (2,)]
 
 

@@ -153,11 +153,11 @@ def test_where_nothing_is_compared_one_function_is_compiled_for_all_calls(tmp_pa
     with mock.patch.object(loaded, "compile_for", compile_for):
         for capability, several in (((8, 6), [("sm_80", (0,))]), ((9, 0), [("sm_90a", (i,)) for i in loaded.ALL])):
             asked.clear()
-            functions = type(loaded._compiled)()
+            loaded._compiled.cache_clear()
             with (
                 mock.patch("torch.cuda.get_device_capability", lambda device, found=capability: found),
                 mock.patch("torch.cuda.get_device_properties", lambda device: properties),
             ):
-                of_each = [functions[0, number] for number in (*reversed(loaded.ALL), *loaded.ALL)]
+                of_each = [loaded._compiled(0, number) for number in (*reversed(loaded.ALL), *loaded.ALL)]
             assert sorted(asked) == sorted(several)
             assert len(set(map(id, of_each))) == len(several)

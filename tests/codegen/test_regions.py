@@ -581,7 +581,7 @@ def test_the_checks_of_scalars_come_from_the_scalars() -> None:
     region = [r for r in module_of(THREAD_VALUE).regions if r.name == "checks of the scalars"][-1]
     assert region.path == ("scalars",)
     checks = lines[region.first_line - 1 : region.last_line]
-    assert checks[0].startswith("def _check_scalars(alpha: float)") and "isinstance(alpha, numbers.Real)" in checks[1]
+    assert '("alpha",)' in checks[0] and "isinstance(x, numbers.Real)" in checks[1]
 
 
 def test_every_claim_is_put_to_the_test() -> None:

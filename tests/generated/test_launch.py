@@ -119,13 +119,14 @@ def test_it_runs_only_what_shares_no_memory(folder: Path, data: st.DataObject) -
         bytes_in, bytes_out = touched(at, sizes, strides, 1), touched(out_at, sizes, out_strides, bits // 8)
         sound = len(set(bytes_out)) == len(bytes_out) and not set(bytes_in) & set(bytes_out)
         assert sound or not runs
-        # The checks with messages say the same
+        # The rules with messages say the same
         buffer = torch.zeros(1024, dtype=torch.uint8)
         shift = -buffer.data_ptr() % 64
         dtype = torch.float16 if bits == 16 else torch.int8
         x = buffer[shift:].view(torch.int8).as_strided(sizes, strides, shift + at)
         y = buffer.view(dtype).as_strided(sizes, out_strides, (shift + out_at) * 8 // bits)
-        assert bool(module._distinct(y) and module._no_overlap(y, x)) == bool(runs)
+        placed = {name: (t.data_ptr(), t.shape, t.stride()) for name, t in zip(module.TENSORS, (x, y), strict=True)}
+        assert all(holds for *_, holds in module._rules(placed)) == bool(runs)
 
 
 @pytest.mark.parametrize("rows", [1, 5])

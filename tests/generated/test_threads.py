@@ -40,7 +40,7 @@ def first(name, call):
     except BaseException as error:
         failed.append(repr(error))
 
-calls = [lambda m: m.compile_for("sm_90a"), lambda m: m.compile_for("sm_80"), lambda m: m._compiled[0]]
+calls = [lambda m: m.compile_for("sm_90a"), lambda m: m.compile_for("sm_80"), lambda m: m._compiled(0)]
 threads = [threading.Thread(target=first, args=(name, call)) for name in names for call in calls]
 for thread in threads:
     thread.start()

@@ -102,7 +102,7 @@ schedule:
 def module_of(function: Callable[..., object], name: str = "work") -> ModuleType:
     """A module with that function, and itself as the compiled function of the CPU."""
     module = ModuleType(name)
-    vars(module).update({name: function, "_compiled": {None: function}})
+    vars(module).update({name: function, "_compiled": lambda *_: function})
     return module
 
 

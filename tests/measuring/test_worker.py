@@ -22,7 +22,7 @@ from cutegen.measuring.worker import Job, Lost, Worker
 torch = pytest.importorskip("torch")
 LIMITS = Limits(4000.0, 5000.0, 4500.0, 60.0)
 MACHINE = Machine("G", "9.0", "580", {}, 132, 1 << 12, 1 << 30)
-RIGHT = "import torch\ndef work(a, b, d):\n    return torch.add(a, b, out=d)\n_compiled = {None: work}\n"
+RIGHT = "import torch\ndef work(a, b, d):\n    return torch.add(a, b, out=d)\ndef _compiled(*_):\n    return work\n"
 
 
 class Events(list[tuple[str, Any]]):
@@ -126,14 +126,13 @@ def test_a_module_is_loaded_once_for_requests_in_turn_and_anew_when_it_changed(t
 def test_kernels_of_coming_requests_are_compiled_before_anything_runs(tmp_path: Path, events: Events) -> None:
     """Peers may change the compiler afterwards, and the process is kept for those requests."""
     choosing = f"""
-class Compiled(dict):
-    def __missing__(self, key):
-        open({str(tmp_path / "compiled")!r}, "a").write(f"{{key[1]}} ")
-        if key[1] == 1:
-            raise RuntimeError("does not compile")
-        self[key] = work
-        return work
-_compiled = Compiled()
+import functools
+@functools.cache
+def _compiled(device, number):
+    open({str(tmp_path / "compiled")!r}, "a").write(f"{{number}} ")
+    if number == 1:
+        raise RuntimeError("does not compile")
+    return work
 def _cheapest(M):
     return M // 8
 def _arguments(a, b, d):

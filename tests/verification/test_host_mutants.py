@@ -117,65 +117,65 @@ SPECS = {
     "through_a_workspace": THROUGH_A_WORKSPACE,
 }
 LOST = (r"(if not _validate_or_retry\([^)]*\):\n +)raise\n", r"\1pass\n")
-ENDS, STARTS = r"\(start \+ reach <= other\)", r"\(other \+ other_reach <= start\)"
-LEFT, RIGHT = r"width \+ sum\(inner\) <= column", r"column \+ other_width \+ sum\(other_inner\) <= pitch"
+LEFT, RIGHT = r"spans\[0\] <= column", r"column \+ spans\[1\] <= pitch"
+FAR = "pitch // pitch * (pitch == 2**62)"  # 1 for whole tensors
+NEAR = "pitch // pitch * (pitch != 2**62)"  # 1 for their columns
 SPACE = r"x.new_empty_strided\(\(rows, x.shape\[1\]\), \(1, rows\)\)"
-SETTLED = r"    (_compiled\[fitted\[0\].get_device\(\)\]\(.*)\n"
+SETTLED = r"    (_compiled\(device.index\)\(.*)\n"
 TYPES = r"\(x.dtype, x.dim\(\), x.device\) == \(dtype,"
 MUTANTS = [
     # kernel, what is broken, pattern, text, where it is seen, which check says so
-    ("points", "one element shared at the end", ENDS, "(start + reach - width <= other)", memory, "same element"),
+    ("points", "one element shared at the end", LEFT, f"spans[0] - 4 * {FAR} <= column", memory, "same element"),
     (
         "rows",
         "one element shared at the start",
-        STARTS,
-        "(other + other_reach - other_width <= start)",
+        RIGHT,
+        f"column + spans[1] - 4 * {FAR} <= pitch",
         memory,
         "same element",
     ),
-    ("mma_sync", "elements shared at the end", ENDS, "(start + reach - 8 * width <= other)", memory, "same element"),
-    ("points", "a column shared on the left", LEFT, "sum(inner) <= column", memory, "the first column of"),
+    ("mma_sync", "elements shared at the end", LEFT, f"spans[0] - 16 * {FAR} <= column", memory, "same element"),
+    ("points", "a column shared on the left", LEFT, f"spans[0] - 4 * {NEAR} <= column", memory, "the first column of"),
     (
         "points",
         "a column shared on the right",
         RIGHT,
-        "column + sum(other_inner) <= pitch",
+        f"column + spans[1] - 4 * {NEAR} <= pitch",
         memory,
         "the last column of",
     ),
-    ("points", "neighbours are apart by more", ENDS, "(start + reach < other)", memory, "side by side|next to"),
-    ("points", "columns are apart by more on the left", LEFT, "width + sum(inner) < column", memory, "next to"),
+    ("points", "neighbours are apart by more", LEFT, f"spans[0] + {FAR} <= column", memory, "side by side|next to"),
+    ("points", "columns are apart by more on the left", LEFT, f"spans[0] + {NEAR} <= column", memory, "next to"),
     (
         "points",
         "columns are apart by more on the right",
         RIGHT,
-        RIGHT.replace("\\", "").replace("<=", "<"),
+        f"column + spans[1] + {NEAR} <= pitch",
         memory,
         "next to",
     ),
     (
         "rows",
         "one element shares nothing",
-        r"\(count == 0\) \| \(other",
-        "(count <= 1) | (other",
+        r"for n, _ in modes\) == 0",
+        "for n, _ in modes) <= 1",
         memory,
         "of one element",
     ),
-    ("rows", "nothing shares one element", r"\(other_count == 0\)", "(other_count <= 1)", memory, "of one element"),
     (
         "points",
         "outputs may overlap each other",
-        r"OUTPUTS\[: number \+ 1\]",
-        "OUTPUTS",
+        r"in memory.items\(\):",
+        "in {n: m for n, m in memory.items() if n not in OUTPUTS}.items():",
         memory,
         "overlaps z|z starts|z ends",
     ),
-    ("points", "where an input starts", ENDS, "(start + reach <= other) | (start == other)", memory, "same address"),
+    ("points", "where an input starts", LEFT, "(spans[0] <= column) | (start == other)", memory, "same address"),
     (
         "chosen",
         "where an input starts, in cases",
-        ENDS,
-        "(start + reach <= other) | (start == other)",
+        LEFT,
+        "(spans[0] <= column) | (start == other)",
         memory,
         "same address",
     ),
@@ -185,12 +185,19 @@ MUTANTS = [
     ("mma_sync", "errors of a launch are lost", *LOST, stand_ins, "errors of a launch"),
     ("wgmma", "errors of a launch are lost", *LOST, stand_ins, "errors of a launch"),
     ("points", "whatever failed is settled", "return False", "return True", stand_ins, "errors of a launch"),
-    ("rows", "what was left out hides why", "if left_out or all", "if all", stand_ins, "errors of"),
+    (
+        "rows",
+        "what was left out hides why",
+        r"if len\(given\) < len\(TENSORS\) or all",
+        "if all",
+        stand_ins,
+        "errors of",
+    ),
     (
         "rows",
         "an output that is not made is wrong",
-        r"if given\[name\] is None\]",
-        "if False]",
+        "if x is not None or n not in OUTPUTS",
+        "if True",
         stand_ins,
         "errors of making",
     ),
@@ -205,32 +212,32 @@ MUTANTS = [
     (
         "points",
         "the kernel of the first GPU",
-        r"_compiled\[\w+.get_device\(\)\]",
-        "_compiled[0]",
+        r"_compiled\(\w+.get_device\(\)",
+        "_compiled(0",
         stand_ins,
         "the kernel of another GPU",
     ),
     (
         "chosen",
         "the kernel of the first GPU",
-        r"_compiled\[\w+.get_device\(\)\]",
-        "_compiled[0]",
+        r"_compiled\(\w+.get_device\(\)",
+        "_compiled(0",
         stand_ins,
         "the kernel of another GPU",
     ),
     (
         "wgmma",
         "the kernel of the first GPU",
-        r"_compiled\[\w+.get_device\(\)\]",
-        "_compiled[0]",
+        r"_compiled\(\w+.get_device\(\)",
+        "_compiled(0",
         stand_ins,
         "the kernel of another GPU",
     ),
     (
         "points",
         "the first GPU at a second launch",
-        r"_compiled\[fitted\[0\].get_device\(\)\]",
-        "_compiled[0]",
+        r"_compiled\(device.index\)",
+        "_compiled(0)",
         stand_ins,
         "the kernel of another GPU, with other strides",
     ),
@@ -250,7 +257,7 @@ MUTANTS = [
         stand_ins,
         "workspaces on another GPU",
     ),
-    ("points", "outputs by place are ignored", "    if args:\n", "    if False:\n", stand_ins, "outputs by place"),
+    ("points", "outputs by place are ignored", r"    \*,\n", "    *_,\n", stand_ins, "outputs by place"),
     (
         "points",
         "another GPU's capability",
@@ -290,24 +297,24 @@ MUTANTS = [
     (
         "points",
         "each call compiles",
-        r"self\[device\] = getattr\((.*)\n            return self\[device\]",
-        r"return getattr(\1",
+        "functools.cache",
+        "functools.lru_cache(maxsize=0)",
         promises,
         "the target for",
     ),
     (
         "points",
         "one GPU's function on another",
-        r"return self\[device\]\n",
-        "return next(iter(self.values()))\n",
+        r"function = (compile_for\(.*\))\n",
+        r'function = globals().setdefault("_first", \1)\n',
         promises,
         "the target for",
     ),
     (
         "points",
         "an output where the current GPU is",
-        r"if made.get_device\(\) == like.get_device\(\):",
-        "if True:",
+        r"if made is None or made.get_device\(\) != like.get_device\(\):",
+        "if made is None:",
         promises,
         "on cuda:1",
     ),
@@ -331,8 +338,8 @@ MUTANTS = [
     (
         "rows",
         "a launch that failed is made again",
-        r"if left_out or all\(.*?\):\n",
-        "if left_out:\n",
+        r"if len\(given\) < len\(TENSORS\) or all\(.*?\):\n",
+        "if len(given) < len(TENSORS):\n",
         stand_ins,
         "errors of a launch",
     ),
@@ -351,24 +358,24 @@ MUTANTS = [
     (
         "points",
         "scalars the other way round",
-        r"return \(\*tensors, 2, 0.5\)",
-        "return (*tensors, 0.5, 2)",
+        r"seed\), 2, 0.5\)",
+        "seed), 0.5, 2)",
         promises,
         "make_inputs",
     ),
     (
         "points",
         "an output is not made by name",
-        r"for name in OUTPUTS if",
-        "for name in OUTPUTS[1:] if",
+        r"zip\(OUTPUTS, _random\(OUTPUTS,",
+        "zip(OUTPUTS[1:], _random(OUTPUTS[1:],",
         promises,
         "make_inputs",
     ),
     (
         "batch",
         "modes stand in one order",
-        r"itertools.permutations\(modes\)",
-        "[modes[::-1]]",
+        r" \* \(step <= pitch\) for n, step in modes\)",
+        " for n, step in modes[names.index(mode) :])",
         wrong_tensors,
         "another order",
     ),
@@ -470,7 +477,7 @@ def test_an_error_before_the_first_launch_is_seen(tmp_path: Path) -> None:
     """Of a call whose strides the kernel is yet to refuse: whatever it raises must come from a launch."""
     module = modules()["points"]
     broken = r"    if 0 in x.stride():\n        raise ValueError('no room')\n    try:\n\1"
-    changed, count = re.subn(r"    try:\n((?:        .*\n)+    except Exception as failure:)", broken, module.text)
+    changed, count = re.subn(r"    try:\n((?:        .*\n)+    except Exception:)", broken, module.text)
     assert count == 1, "nothing is like that: adapt the pattern"
     host = host_of(module, changed, tmp_path)
     (asked,) = (check for check in stand_ins.checks(host) if check.what == "errors of a launch with other strides")

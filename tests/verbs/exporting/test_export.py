@@ -297,7 +297,7 @@ try:
     function(x, w, 1e-5)
 except Exception as problem:
     print(type(problem).__name__, problem)
-print([type(rms_norm._compiled[gpu]).__name__ for gpu in (1, 0)])
+print([type(rms_norm._compiled(gpu)).__name__ for gpu in (1, 0)])
 """
     done = python(code, exported)
     assert done.stdout.splitlines() == [
@@ -310,7 +310,7 @@ def test_a_library_that_is_gone_is_named(exported: Path, tmp_path: Path) -> None
     shutil.copy(exported / "rms_norm.py", tmp_path)
     loader = load(tmp_path / "rms_norm.py", "rms_norm_alone")
     with pytest.raises(FileNotFoundError, match="librms_norm.so is not there: it was exported with"):
-        loader._compiled[0]
+        loader._compiled(0)
 
 
 def test_an_example_is_built_by_cmake_and_runs(exported: Path, stub: Path, tmp_path: Path) -> None:
