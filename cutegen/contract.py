@@ -99,6 +99,7 @@ def compiled_for(module: ModuleType, device: int, number: int = 0) -> Callable[.
 def forget_compiled(module: ModuleType) -> None:
     """Makes the module compile again what it has compiled for calls."""
     module._compiled.cache_clear()
+    module._KEPT.clear()
 
 
 def compiled_arguments(module: ModuleType, arguments: Sequence[Any]) -> Arguments:

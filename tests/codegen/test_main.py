@@ -211,6 +211,7 @@ def run(text: str, change: Changed, folder: Path, patch: pytest.MonkeyPatch, say
         own = getattr(python, name)
         patch.setattr(python, name, lambda own=own, **given: own(**given, device="cpu"))
     patch.setattr(python, "trial", kernel)
+    patch.setattr(torch.cuda, "is_available", lambda: True)
     patch.setattr(sys, "argv", ["trial.py", *(text for m, n in sizes.items() for text in (f"--{m}", str(n)))])
     try:
         python.main()
