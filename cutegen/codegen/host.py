@@ -136,7 +136,7 @@ def _size_tables(spec: KernelSpec, parts: KernelParts) -> list[tuple[str, str]]:
     largest = {mode: parts.largest.get(mode, LARGEST) for mode in spec.modes}
     inputs, outputs = (tuple(f'"{t.argument}"' for t in tensors) for tensors in (spec.inputs, spec.outputs))
     return [
-        ("", f"INPUTS = {python_tuple(inputs)}  # by place; outputs that are not read are given by name"),
+        ("", f"INPUTS = {python_tuple(inputs)}  # by position; outputs that are not read are keyword-only"),
         ("", f"OUTPUTS = {python_tuple(outputs)}"),
         ("", f"{_table('SIZES', defaults)}  # by default"),
         *([("divisible", _table("DIVISIBLE", divisible))] if _divides(spec) else []),

@@ -59,7 +59,7 @@ MODULES = frozenset(_MODULES.split())
 _BESIDE_THE_CALL = (
     "atol", "bench", "candidate", "candidates", "eps", "i", "inputs", "mode", "moved", "name", "nearby", "operations",
     "outputs", "parser", "results", "rtol", "seconds", "size", "sizes", "tensors", "timer", "unequal", "wanted", "x",
-    "y",
+    "z",
 )  # fmt: skip
 
 # What a kernel cannot be named.

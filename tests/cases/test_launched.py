@@ -19,6 +19,7 @@ from cutegen.cases.plan import CasesPlan
 from cutegen.codegen import generate
 from cutegen.codegen.variables import Variables
 from cutegen.compiling.loading import load
+from cutegen.contract import forget_compiled
 
 HEAD = """\
 cutegen: 1
@@ -153,7 +154,7 @@ def test_where_nothing_is_compared_one_function_is_compiled_for_all_calls(tmp_pa
     with mock.patch.object(loaded, "compile_for", compile_for):
         for capability, several in (((8, 6), [("sm_80", (0,))]), ((9, 0), [("sm_90a", (i,)) for i in loaded.ALL])):
             asked.clear()
-            loaded._compiled.cache_clear()
+            forget_compiled(loaded)
             with (
                 mock.patch("torch.cuda.get_device_capability", lambda device, found=capability: found),
                 mock.patch("torch.cuda.get_device_properties", lambda device: properties),

@@ -211,7 +211,7 @@ def _operand(plan: PointwisePlan, o: Operand, taken: Collection[str]) -> Operand
 def _clear(plan: PointwisePlan, o: Operand) -> str:
     """Why the registers of a masked load are cleared before it; nothing where they are not."""
     if plan.pointwise.clear:
-        return "for what is masked off"
+        return "for masked elements"
     if plan.pointwise.forgets:
         return "else the loop over tiles keeps it"
     return "else it waits in local memory" if o.parts_words(plan.spec.schedule.narrows) else ""

@@ -39,7 +39,7 @@ def constants(plan: RowwisePlan) -> tuple[Constant, ...]:
     if plan.persistent:
         which = f" that clusters of {plan.cluster} fill" if plan.cluster > 1 else ""
         found += [
-            Constant("BLOCKS", str(plan.blocks), "that walk all rows, at most", BLOCKS),
+            Constant("BLOCKS", str(plan.blocks), "at most; each loops over rows", BLOCKS),
             Constant("SMS", str(sms_for(plan.cluster)), f"multiprocessors of an H200{which}, on every GPU", BLOCKS),
             Constant("RESIDENT", str(RESIDENT), "threads on each of them", BLOCKS),
         ]

@@ -82,7 +82,7 @@ def _clear(plan: RowwisePlan, o: Operand) -> str:
     registers = f"t{plan.flat.lead.name}r{o.tensor.name}"
     cleared = f"clear_values({registers})" if splits(plan, o) else f"{registers}.fill(0)"
     if plan.masked:
-        return f"{cleared}  # for what is masked off"
+        return f"{cleared}  # for masked elements"
     return f"{cleared}  # else it waits in local memory" if o.parts_words(plan.flat.schedule.narrows) else ""
 
 

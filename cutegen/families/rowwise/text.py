@@ -93,7 +93,7 @@ def _constants(plan: RowwisePlan) -> tuple[Constant, ...]:
         *([Constant("CLUSTER", str(plan.cluster), "blocks that share a row", CLUSTER)] if plan.cluster > 1 else []),
         Constant("VALUES", str(plan.values), "of a thread at a time", "schedule.tiler"),
         Constant("VECTOR", str(plan.vector), "elements of one access", COPY),
-        *([Constant("BLOCKS", str(plan.blocks), "that walk all rows, at most", PATH)] if plan.persistent else []),
+        *([Constant("BLOCKS", str(plan.blocks), "at most; each loops over rows", PATH)] if plan.persistent else []),
         *counted,
     )
 
@@ -227,7 +227,7 @@ def _tile_name(plan: RowwisePlan) -> str:
 
 
 def _meets_again(plan: RowwisePlan, texts: WalksText) -> bool:
-    """Whether the warps of a block wait before the next rows' partial results are written over these: those that meet
+    """Whether the warps of a block wait before the partial results of the next rows overwrite these: those that meet
     more often, or have places for two rows' results, have done so.
     """
     once = plan.persistent and plan.cluster == 1 and plan.program.meetings == 1

@@ -73,12 +73,12 @@ def constants(plan: MultistagePlan, threads_path: str, more: tuple[Constant, ...
     vector = f"elements of one access to {plan.spec.output.name}"
     return (
         *tile_constants(plan),
-        Constant("STAGES", str(plan.stages), "tiles in shared memory", "schedule.pipeline.stages"),
+        Constant("STAGES", str(plan.stages), "of the pipeline, in shared memory", "schedule.pipeline.stages"),
         *more,
         Constant("THREADS", str(plan.threads), "", threads_path),
-        Constant("VALUES", str(point.values), "accumulators of a thread", tiler),
+        Constant("VALUES", str(point.values), "accumulators per thread", tiler),
         Constant("VECTOR", str(point.vector), vector, copy_path(plan)),
-        Constant("SLICE", str(point.slice), "accumulators that the epilogue takes at a time", "schedule.mma"),
+        Constant("SLICE", str(point.slice), "accumulators per step of the epilogue", "schedule.mma"),
     )
 
 

@@ -110,7 +110,7 @@ class Mainloop(Generic[PlanT]):
         return tuple(Region(MMA, f"fragment of {x.name}", self.read(x, k, stage)) for x in self.loads)
 
     def first_tile(self) -> Body:
-        note = Note("The first tile must be there; read the fragments of its first k")
+        note = Note("Wait for the first tile; read the fragments of its first k")
         return (note, *self.wait(), *self.reads("0", "0"))
 
     def mainloop(self) -> Body:
@@ -162,7 +162,7 @@ class Mainloop(Generic[PlanT]):
             inner = For("rest_mn", f"cutlass.range_constexpr({x.rest_mn})", of_access)
             predicate = (For("rest_v", f"cutlass.range_constexpr({x.rest_v})", (inner,)),)
         return (
-            Note("Predicates, since the compiler moves loads in a branch down to where they are needed"),
+            Note("Predicates, because the compiler would sink loads inside a branch to their first use"),
             Code(f"{ahead} = cute.make_rmem_tensor(", (layout, "cutlass.Boolean"), ")"),
             *predicate,
             CopyToRegisters(x.name, "fetch", ahead),
@@ -172,12 +172,12 @@ class Mainloop(Generic[PlanT]):
         """At the last step of a tile the next one must be there; what travels through registers is written before."""
         plan, last = self.plan, f"cutlass.const_expr(k_block == {self.steps} - 1)"
         ready = (
-            Note("The next tile must be there, and nobody may still read the oldest stage"),
+            Note("Wait for the next tile, and until no thread reads the oldest stage any more"),
             *self.wait(),
             Let("stage", "smem_next"),
         )
         stored = (
-            Note("Past the last tile this writes an old one to a stage that nobody multiplies any more"),
+            Note("Past the last tile this stores a stale tile to a stage that is not read again"),
             *(self.of(x, CopyFromRegisters(x.name, "smem_write")) for x in self.carried),
         )
         what = "stores to shared memory"

@@ -49,7 +49,7 @@ def walkers(plan: WarpspecializedPlan) -> Iterator[Constant]:
     if plan.persistent and plan.blocks is not None:
         yield Constant("BLOCKS", str(plan.blocks), "at most", "schedule.scheduler.blocks")
     elif (plan.persistent and plan.cluster_size > 1) or plan.any_peers:
-        said = f"that {MULTIPROCESSORS} multiprocessors run at once"
+        said = f"resident on {MULTIPROCESSORS} multiprocessors"
         yield Constant("CLUSTERS", str(clusters_at_once(plan.cluster_size)), said, "schedule.cluster")
 
 

@@ -37,7 +37,7 @@ class Multiplying(Storing):
             *[Let("exchange", "cutlass.Int32(0)")] * self.reused,
         )
         store = If("thr < 32", (Stored("0"),))
-        last = (Note("Shared memory is the block's until all is read"), store) if plan.passing else ()
+        last = (Note("Keep shared memory until every store has read it"), store) if plan.passing else ()
         return (
             Region("schedule.warps.registers", "registers of the consumers", (Note(f"Consumers: {what}"), more)),
             self.operands(),
@@ -105,7 +105,9 @@ class Multiplying(Storing):
         if plan.any_turns:
             where = "while its first loads are on their way, or the other warpgroup multiplies"
         turn = (
-            self.in_turns((Note("Its turn to multiply"), Meet(f"{MULTIPLIES} + group", BOTH))) if plan.pingpong else ()
+            self.in_turns((Note("Wait for this warpgroup's turn to multiply"), Meet(f"{MULTIPLIES} + group", BOTH)))
+            if plan.pingpong
+            else ()
         )
         accumulate = Code("tiled_mma.set(warpgroup.Field.ACCUMULATE, False)")
         before = Let("before", "cutlass.Int32(0)")
@@ -137,7 +139,7 @@ class Multiplying(Storing):
         if plan.varies("STAGES"):  # a name that is too long for one line
             skipped = f"(\n    {places[0]},\n    {places[1]},\n)"
         skip = (
-            Note("Those of the other warpgroup's tile come between"),
+            Note("Skip the stages of the other warpgroup's tile"),
             Let("stage, phase", skipped),
             If("tile + clusters < tiles", (Meet(f"{MULTIPLIES + 1} - group", BOTH, waits=False),)),
         )

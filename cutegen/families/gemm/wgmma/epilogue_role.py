@@ -19,11 +19,11 @@ class Storing(Role):
         index = "place, group" if plan.several else "place"
         turn = (Let("turn", "exchange % 2"), Let("exchange", "1", "+")) if self.reused else ()
         read = (
-            (Note("What it sent of the tile before has been read"), Wait("read", "0", "(turn + 1) % 2"))
+            (Note("The peers have read the sums that it sent for the tile before"), Wait("read", "0", "(turn + 1) % 2"))
             if self.reused
             else ()
         )
-        meet = (Note("Their barriers are there"), ClusterWait()) if plan.meets_late else ()
+        meet = (Note("The barriers of the peers are initialised"), ClusterWait()) if plan.meets_late else ()
         vectors = "PRODUCTS * VALUES // 4" if plan.products > 1 else "VALUES // 4"
         added = (
             Code("vector = cute.local_tile(own, (4,), (i,))"),
@@ -42,13 +42,13 @@ class Storing(Role):
             *read,
             *meet,
             For("other", "cutlass.range_constexpr(CLUSTER_K)", self.sent(index, ranks.format("other"))),
-            Note("The others' parts are added in their order"),
+            Note("Add the partial sums of the other blocks, in a fixed order"),
             Wait("sent", "0", "turn" if self.reused else "0"),
             For("place", "cutlass.range_constexpr(CLUSTER_K - 1)", (
                 For("i", f"cutlass.range_constexpr({vectors})", added),
             )),
             *done[: 2 * self.reused],
-            Note("Its columns of the tile"),
+            Note("This block's columns of the tile"),
             Code(f"n_tile = {self.own_tile}"),
         )  # fmt: skip
         return Region("schedule.cluster", "exchange of sums", body)
@@ -67,7 +67,7 @@ class Storing(Role):
         )
         others = (
             Code("bits = cute.recast_tensor(theirs, cutlass.Int32)"),
-            Note("The place of this block among those that send"),
+            Note("The rank of this block among the senders"),
             Let("place", "share - cutlass.Int32(share > other)"),
             For("i", "cutlass.range_constexpr(VALUES // 4)", send),
         )
@@ -81,7 +81,7 @@ class Storing(Role):
     def epilogue(self) -> Statement:
         plan = self.plan
         turn = (
-            Note("Its turn to store: the buffers are free"),
+            Note("Wait for this warpgroup's turn to store: the buffers are free"),
             Meet(f"{STORES} + group", BOTH),
         )
         assert plan.pointwise.slice is not None
@@ -106,7 +106,7 @@ class Storing(Role):
         names = tuple(x.tensor.name for x in plan.passing)
         buffer = f"{self.of_group}{'(rotation + piece)' if self.rotates else 'piece'} % BUFFERS"
         free = (
-            Note("A buffer is free when the store before has read it"),
+            Note("Wait until the previous store has read this buffer"),
             Let("buffer", buffer),
             If("thr < 32", (Stored("BUFFERS - 1"),)),
             Meet(self.own_barrier, WARPGROUP),
@@ -114,7 +114,7 @@ class Storing(Role):
         reads = (Look(self.stems, "(slot, 0)", PIECE),) if plan.sources else ()
         computed = (Use(), *reads, Write(names, "(buffer,)", PIECE))
         store = (
-            Note("What all have written is seen by the unit that stores it"),
+            Note("Make the writes visible to the async proxy, which stores them"),
             Fence(),
             Meet(self.own_barrier, WARPGROUP),
             *[If("thr == 0", (Arrive("used", "slot"),))] * bool(plan.sources),
@@ -149,7 +149,7 @@ class Storing(Role):
             return ()
         of_group = "group * SOURCES + " if plan.several else ""
         body = (
-            Note("What is read of this piece has been brought"),
+            Note("Wait for the tensors that the epilogue reads of this piece"),
             Let("slot", f"{of_group}(source + piece) % SOURCES"),
             Wait("brought", "slot", "(source + piece) // SOURCES % 2"),
         )
@@ -165,7 +165,7 @@ class Storing(Role):
         if not self.plan.in_turn:
             return ()
         body = (
-            Note("The other's turn, once all has been read of what this one stores"),
+            Note("Pass the turn on, once the stores have read the buffers"),
             If("thr < 32", (Stored("0"),)),
             If("tile + clusters < tiles", (Meet(f"{STORES + 1} - group", BOTH, waits=False),)),
         )

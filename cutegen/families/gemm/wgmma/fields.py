@@ -17,7 +17,7 @@ def literals(plan: WarpspecializedPlan) -> Iterator[Constant]:
     yield Constant("PRODUCER_REGISTERS", str(plan.producer_registers), "of a thread", registers)
     yield Constant("CONSUMER_REGISTERS", str(plan.consumer_registers), "", registers)
     blocks = f"BLK_{plan.m.upper()} // (64 * {plan.sharing})" if plan.any_turns else str(plan.row_blocks)
-    yield Constant("ROW_BLOCKS", blocks, "of 64 rows, that a warpgroup has of a tile", "schedule.tiler")
+    yield Constant("ROW_BLOCKS", blocks, "of 64 rows, in a warpgroup's part of a tile", "schedule.tiler")
     for side in plan.sides:
         path, name = f"schedule.smem.{side.tensor.name}.swizzle", stack_name(plan.spec, side.tensors)
         yield Constant(f"KIND_{name}", _kind(side.k_major, side.swizzle), f"of a stage of {name}", path)
@@ -32,7 +32,7 @@ def literals(plan: WarpspecializedPlan) -> Iterator[Constant]:
                 cluster,
             )
     if plan.peers > 1 or plan.any_peers:
-        yield Constant("PEERS", str(plan.peers), "blocks that load into the shared memory of one", cluster)
+        yield Constant("PEERS", str(plan.peers), "blocks whose loads write one block's shared memory", cluster)
     for x in plan.passing:
         name, path = x.tensor.name, f"schedule.copies.{x.tensor.name}.columns"
         yield Constant(f"KIND_{name}", _kind(x.n_major, x.swizzle), f"of a piece of {name}", path)
@@ -42,14 +42,14 @@ def literals(plan: WarpspecializedPlan) -> Iterator[Constant]:
     if plan.passing and not plan.in_turn:
         path = f"schedule.copies.{plan.passing[0].tensor.name}.stages"
         rotates = str(plan.rotates) if plan.fields is None else "PIECES % BUFFERS > 0"
-        yield Constant("ROTATES", rotates, "whether a tile begins where the one before ended", path)
+        yield Constant("ROTATES", rotates, "whether a tile continues with the next buffer", path)
 
 
 def told(plan: WarpspecializedPlan) -> Iterator[Constant]:
     """What tells kernels that functions serve from each other, besides how many blocks and warpgroups there are."""
     if plan.any_turns:
         path = "schedule.warps.roles"
-        yield Constant("PINGPONG", str(plan.pingpong), "whether warpgroups have tiles in turn", path)
+        yield Constant("PINGPONG", str(plan.pingpong), "whether warpgroups alternate between tiles", path)
         yield Constant("GROUPS", "1 if PINGPONG else CONSUMERS", "warpgroups that share a tile", path)
     if plan.any_rows:
         said = f"whether rows of the product are columns of {plan.spec.output.name}"

@@ -31,7 +31,7 @@ class Loading(Role):
         k_tiles = For("k_tile", "cutlass.range(k_tiles, unroll=1)", stage)
         body = (
             *partitions,
-            Note("The next stage, and the phase of its barriers, which changes with each round of all stages"),
+            Note("The stage, and the phase of its barriers, which flips when the stages wrap around"),
             Let("stage, phase", "cutlass.Int32(0), cutlass.Int32(0)"),
             self.tiles("producer", (*self.boxes(), Region("schedule.pipeline", "loads", (k_tiles,)))),
         )
@@ -58,7 +58,7 @@ class Loading(Role):
             first = Let(f"first_{name}", f"{tile} * ({block} // {box})")
             body: Body = (
                 *[Let("stage_bytes", "STAGE_BYTES")] * (number == 0 and alone),
-                *[Note("Boxes that begin beyond the end of a tensor are not loaded")] * (number == 0),
+                *[Note("Boxes that are out of bounds as a whole are not loaded")] * (number == 0),
                 Let(f"rows_{name}", f"cutlass.max(0, cutlass.min({block}, {rows}))"),
                 Let(f"boxes_{name}", f"cute.ceil_div(rows_{name}, {box})"),
                 *[first] * self.plan.varies(block, box),  # names that are too long for one line
@@ -75,7 +75,10 @@ class Loading(Role):
         part = {"rank": "y", "among": "CLUSTER_N"} if side.letter == "A" else {"rank": "x", "among": "CLUSTER_M"}
         part = part if side.shared_by > 1 else {}
         names, mask = " and ".join(tensor.name for tensor in side.tensors), multicast_mask(plan, side)
-        served = (Note(f"The blocks of the cluster that multiply the same of {names}"), Let(f"mask_{stack}", mask))
+        served = (
+            Note(f"The blocks of the cluster that share {names}, as a multicast mask"),
+            Let(f"mask_{stack}", mask),
+        )
         extent, several = mode if side.box is None else f"BOX_{stack}", side.box is not None
         boxes = Code(f"s{name}_boxes = cute.local_tile(", (f"s{name}", f"({extent}, {K})", "(None, 0, None)"), ")")
         part |= {"boxes": f"{mode} // {extent}", "cells": f"s{name}_boxes"} if several else {}

@@ -33,7 +33,7 @@ class Opening:
         sums = allocation.sums(spec, self.plan.any_consumers)
         memory = (*allocation.operands(spec), *own[: len(own) * early], *allocation.brought(spec))
         sent = (
-            Note(f"For each other block of the cluster along {K} its part of the sums that this one stores"),
+            Note(f"The partial sums of this block's columns from each other block along {K}"),
             *map(Allocate, sums),
             *self.overlaid(own[len(own) * early :]),
         )
@@ -86,7 +86,7 @@ class Opening:
 
     def dependent(self) -> Body:
         body = (
-            Note("The next kernel of the stream may start; what those before this one write is there"),
+            Note("Programmatic dependent launch: dependents may start, and prerequisites have completed"),
             Code("cute.arch.griddepcontrol_launch_dependents()"),
             Code("cute.arch.griddepcontrol_wait()"),
         )
@@ -98,7 +98,7 @@ class Opening:
         plan = self.plan
         steps = Let("k_tiles", f"cute.ceil_div(m{plan.a.tensor.name}.shape[1], BLK_{plan.k.upper()})")
         shared = (
-            Note("Of these the ones that this block multiplies"),
+            Note("This block's share of them"),
             Let("k_first", "k_tiles * share // CLUSTER_K"),
             Let("k_tiles", "k_tiles * (share + 1) // CLUSTER_K - k_first"),
         )

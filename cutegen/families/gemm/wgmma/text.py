@@ -131,9 +131,9 @@ def _constants(plan: WarpspecializedPlan) -> tuple[Constant, ...]:
     return (
         Constant(blocks[plan.m], str(plan.tile[plan.m]), rows, f"{tiler}.{plan.m}"),
         *(Constant(blocks[m], str(plan.tile[m]), "", f"{tiler}.{m}") for m in (plan.n, plan.k)),
-        Constant("STAGES", str(plan.stages), "tiles in shared memory", "schedule.pipeline.stages"),
+        Constant("STAGES", str(plan.stages), "of the pipeline, in shared memory", "schedule.pipeline.stages"),
         *([Constant("PRODUCTS", str(plan.products), "made at once", "compute")] if plan.products > 1 else []),
-        Constant("CONSUMERS", str(plan.consumers), "warpgroups that multiply", "schedule.warps.consumers"),
+        Constant("CONSUMERS", str(plan.consumers), "consumer warpgroups", "schedule.warps.consumers"),
         Constant("THREADS", "128 * (1 + CONSUMERS)", "", "schedule.warps.consumers"),
         *told(plan),
         *(
@@ -146,10 +146,8 @@ def _constants(plan: WarpspecializedPlan) -> tuple[Constant, ...]:
         ),
         *(
             (
-                Constant("CLUSTER_K", str(plan.split), "blocks that have a tile together", "schedule.cluster"),
-                Constant(
-                    own, f"{blocks[plan.n]} // CLUSTER_K", "of a tile, that one of them stores", "schedule.cluster"
-                ),
+                Constant("CLUSTER_K", str(plan.split), "blocks that split the sum of a tile", "schedule.cluster"),
+                Constant(own, f"{blocks[plan.n]} // CLUSTER_K", "of a tile, stored by one of them", "schedule.cluster"),
             )
             if plan.split > 1 or plan.any_split
             else ()
@@ -157,21 +155,21 @@ def _constants(plan: WarpspecializedPlan) -> tuple[Constant, ...]:
         *([Constant("MOST_TILES", most_tiles(plan), "", tiler)] if _counted(plan) else []),
         *walkers(plan),
         *([Constant("BAND", str(plan.band), "tiles", f"{walk}.swizzle")] if plan.band > 1 else []),
-        Constant("STAGE_BYTES", str(plan.stage_bytes), "that the loads of one tile bring", tiler),
+        Constant("STAGE_BYTES", str(plan.stage_bytes), "of the loads of one stage", tiler),
         *_boxes(plan),
         *(
-            [Constant("SENT_BYTES", str(plan.sent_bytes), "that the other blocks send", tiler)]
+            [Constant("SENT_BYTES", str(plan.sent_bytes), "received from the other blocks", tiler)]
             if plan.split > 1 or plan.any_split
             else ()
         ),
         Constant("VALUES", str(plan.pointwise.values), f"{_values(plan)} of a thread{_each(plan)}", tiler),
         Constant("VECTOR", str(plan.pointwise.vector), f"elements of one access to {plan.spec.output.name}", copies),
-        Constant("SLICE", str(plan.pointwise.slice), "accumulators that the epilogue takes at a time", "schedule.mma"),
+        Constant("SLICE", str(plan.pointwise.slice), "accumulators per step of the epilogue", "schedule.mma"),
         *(
             (
-                Constant("COLUMNS", str(plan.columns), "that a warpgroup stores at a time", copies),
-                Constant("PARTS", str(plan.parts), "slices of so many columns", copies),
-                Constant("PIECES", "VALUES // SLICE // PARTS", "of a warpgroup's tile", copies),
+                Constant("COLUMNS", str(plan.columns), "of a warpgroup's store", copies),
+                Constant("PARTS", str(plan.parts), "slices in these columns", copies),
+                Constant("PIECES", "VALUES // SLICE // PARTS", "that a warpgroup stores of a tile", copies),
                 Constant("BUFFERS", str(plan.buffers), f"of {_storing(plan)} for them", copies),
             )
             if plan.passing
@@ -179,8 +177,8 @@ def _constants(plan: WarpspecializedPlan) -> tuple[Constant, ...]:
         ),
         *(
             (
-                Constant("SOURCES", str(plan.source_buffers), "buffers of each for what it reads then", source),
-                Constant("SOURCE_BYTES", str(plan.source_bytes), "that the loads of one bring", source),
+                Constant("SOURCES", str(plan.source_buffers), "buffers of each tensor that the epilogue reads", source),
+                Constant("SOURCE_BYTES", str(plan.source_bytes), "of the loads of one buffer", source),
             )
             if plan.sources
             else ()
@@ -196,7 +194,7 @@ def _boxes(plan: WarpspecializedPlan) -> Iterator[Constant]:
         name, path = stack_name(plan.spec, side.tensors), f"schedule.copies.{side.tensor.name}.box"
         path = path if side.box is not None else "schedule.tiler"
         box, width = side.box or side.block, len(side.tensors) * side.tensor.dtype.bytes
-        yield Constant(f"BOX_{name}", str(box), f"elements along {side.mode} that one load of {name} brings", path)
+        yield Constant(f"BOX_{name}", str(box), f"elements along {side.mode} of one load of {name}", path)
         yield Constant(f"BOX_BYTES_{name}", str(box * width * plan.tile[plan.k]), "", path)
 
 
