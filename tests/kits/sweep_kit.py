@@ -35,8 +35,23 @@ PARTS = {
         "test_the_proof_is_in_comments_of_a_spec_that_builds_the_same",
     ),
     "verbs/building/test_failures.py": ("test_a_failure_is_said_at_the_key_of_its_line",),
+    "cases/test_cost.py": (
+        "test_a_tensor_that_a_call_may_copy_may_stand_anywhere",
+        "test_where_all_sizes_are_fixed_the_kernel_with_the_least_estimate_is_the_only_one",
+        "test_where_nothing_is_written_kernels_are_compared_for_sizes_that_wide_accesses_fit",
+    ),
+    "cases/test_forms.py": (
+        "test_a_kernel_whose_operands_have_either_part_has_the_ptx_of_each_but_for_their_order",
+        "test_the_ptx_of_each_case_is_that_of_the_case_as_a_spec_of_its_own",
+    ),
     "cases/test_kernels.py": ("test_a_mistake_in_the_choice_is_found",),
+    "cases/test_launched.py": ("test_each_call_launches_the_kernel_that_it_is_for_of_those_that_it_compiled",),
     "choosing/test_any_size.py": ("test_any_size_is_taken_at_any_address",),
+    "choosing/test_compared.py": (
+        "test_aligned_calls_get_the_compared_schedules_too",
+        "test_each_size_of_a_batch_has_the_schedule_that_is_the_best_of_all",
+        "test_no_tile_is_larger_than_a_fixed_size_needs",
+    ),
     "cli/test_bad_input.py": ("test_bad_input_gets_a_diagnostic_with_its_place",),
     "cli/test_verbs.py": ("test_explain_builds_to_the_same_bytes",),
     "codegen/test_caches.py": ("test_priorities_of_the_first_cache",),
@@ -50,6 +65,7 @@ PARTS = {
     ),
     "codegen/test_regions.py": ("test_every_line_of_a_kernel_comes_from_a_key",),
     "compiling/test_artefacts.py": ("test_spills_agree_with_ptxas",),
+    "compiling/test_unassembled.py": ("test_the_ptx_is_that_of_a_whole_compilation",),
     "differentiation/test_backwards.py": ("test_a_spec_of_ours",),
     "documentation/test_reference.py": ("test_an_example_builds_and_makes_a_difference",),
     "drawing/test_kernels.py": ("test_every_kernel_has_pictures_that_all_renderers_draw",),
@@ -163,6 +179,7 @@ PARTS = {
         "test_a_mistake_in_long_rows_is_seen",
         "test_a_mistake_is_seen",
     ),
+    "families/rowwise/test_fewer_values.py": ("test_cases_tell_which_rows_have_fewer_values",),
     "families/rowwise/test_inout.py": (
         "test_a_new_value_that_may_come_before_an_old_one_is_read_is_found",
         "test_old_values_are_read_before_new_ones_are_written",
@@ -176,6 +193,7 @@ PARTS = {
         "test_a_mistake_is_found",
         "test_rows_up_to_a_bound_are_right",
     ),
+    "families/rowwise/test_narrow_values.py": ("test_a_launch_with_too_few_threads_for_narrow_accesses_is_found",),
     "families/rowwise/test_reductions.py": ("test_reductions_are_right_however_a_row_is_shared",),
     "families/rowwise/test_row_values.py": ("test_a_row_is_filled_with_its_value",),
     "families/rowwise/test_several_modes.py": (
@@ -221,6 +239,7 @@ PARTS = {
         "test_only_these_checks_find_tiles_that_are_counted_wrong",
         "test_sizes_are_those_that_the_module_takes",
     ),
+    "verification/test_forms.py": ("test_a_constant_of_one_kernel_that_is_wrong_shows",),
     "verification/test_host_mutants.py": (
         "test_it_is_seen",
         "test_nothing_is_said_of_what_is_right",
