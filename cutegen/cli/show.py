@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -117,7 +117,7 @@ def _kernels(path: Path, kernel: str | None, names: Sequence[str], form: str) ->
         figures = draw_kernel(unit.module.plan)
         missing = [name for name in names if name not in {figure.name for figure in figures}]
         if missing:
-            its = ", ".join(figure.name for figure in figures)
+            its = _listed(figure.name for figure in figures)
             raise Refusal(f"{unit.kernel} has no picture `{missing[0]}`", f"its pictures are {its}")
         drawn.append((unit, [figure for figure in figures if not names or figure.name in names]))
     return drawn
@@ -139,11 +139,19 @@ def _render(drawn: Drawn, out: Sequence[Path]) -> dict[Path, bytes | None]:
         if not figures:
             raise Refusal(f"{path} would hold no picture: its family draws none", f"end the file's name in {PAGE}")
         if kind in ONE_EACH and len(figures) > 1:
-            names = ", ".join(dict.fromkeys(figure.name for figure in figures))
+            names = _listed(figure.name for figure in figures)
             help = f"choose one with --picture ({names}) and --kernel, or end in {PAGE}"
             raise Refusal(f"{path} holds one picture, and there are {len(figures)}", help)
         files[path] = render(figures, kind)
     return files
+
+
+def _listed(names: Iterable[str]) -> str:
+    """Names of pictures; those of several kernels, which differ in a last number, as `roles-1 to roles-24`."""
+    alike: dict[str, list[str]] = {}
+    for name in dict.fromkeys(names):
+        alike.setdefault(name.rstrip("0123456789"), []).append(name)
+    return ", ".join(f"{found[0]} to {found[-1]}" if len(found) > 2 else ", ".join(found) for found in alike.values())
 
 
 def _pages(drawn: Drawn, path: Path) -> dict[Path, bytes | None]:

@@ -16,7 +16,7 @@ from click.testing import CliRunner, Result
 from specs_kit import ROOT
 
 from cutegen.cli import cli
-from cutegen.cli.show import DTYPES
+from cutegen.cli.show import DTYPES, _listed
 from cutegen.dtypes import Dtype
 
 SPEC = ROOT / "specs/sgemm_mmajor.yaml"
@@ -107,6 +107,12 @@ def test_one_picture_of_a_kernel(tmp_path: Path) -> None:
     assert (
         result.exit_code == 2 and "holds one picture, and there are 7" in result.stderr and "--picture" in result.stderr
     )
+
+
+def test_pictures_of_many_kernels_are_listed_as_ranges() -> None:
+    names = [f"{name}-{number}" for number in range(1, 5) for name in ("roles", "stage-a")] + ["cluster-2", "cluster-4"]
+    assert _listed(names) == "roles-1 to roles-4, stage-a-1 to stage-a-4, cluster-2, cluster-4"
+    assert _listed(["tile-walk", "pipeline"]) == "tile-walk, pipeline"
 
 
 def test_a_page(tmp_path: Path) -> None:
