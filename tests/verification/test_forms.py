@@ -192,6 +192,8 @@ def test_a_constant_of_one_kernel_that_is_wrong_shows(
         values[fields.index(constant)] = text
     elif constant not in form.in_place:  # a property
         type_ = f'type("Wrong", ({made[1]},), {{"{constant}": {text}}})'
+    if formula not in changed:  # which stands in a line of its own
+        formula = formula.removeprefix("(").removesuffix(")")
     assert formula in changed
     changed = f"{changed[: made.start(1)]}{type_}({', '.join(values)}{changed[made.end(2) :]}"
     if constant in form.in_place:
