@@ -409,7 +409,7 @@ HALVED = {"atom": "cp_async", "bits": 64, "thread_layout": "(32,8):(1,32)", "val
 CHANGES: list[tuple[str, str, Any, set[str]]] = [
     (CASES, "schedule.0.for.N", "<= 16", set()),
     (TILED, "schedule.0.copies.C.columns", 32, {"schedule.1"}),  # its fields are named, or not, where those of 0 are
-    (TILED, "schedule.0.copies.C.stages", 3, {"schedule.1"}),
+    (TILED, "schedule.0.copies.C.stages", 3, set()),
     (ROWS, "schedule.threads_per_row", 32, {"schedule.tiler"}),
     (ROWS, "schedule.keep", "reload", WALKED),
     (ANY_ROWS, "schedule.shorter", "mask", (WALKED - {"compute"}) | {"kernel", "schedule.scheduler.raster"}),

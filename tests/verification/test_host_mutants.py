@@ -296,14 +296,6 @@ MUTANTS = [
     ),
     (
         "points",
-        "each call compiles",
-        "functools.cache",
-        "functools.lru_cache(maxsize=0)",
-        promises,
-        "the target for",
-    ),
-    (
-        "points",
         "one GPU's function on another",
         r"function = (compile_for\(.*\))\n",
         r'function = globals().setdefault("_first", \1)\n',
