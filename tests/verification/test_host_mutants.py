@@ -296,6 +296,14 @@ MUTANTS = [
     ),
     (
         "points",
+        "each call compiles",
+        r"@functools.cache\n(def _compiled(?:.*\n)*?)        if device not in _KEPT:\n",
+        r"\1        if True:\n",
+        promises,
+        "the target for",
+    ),
+    (
+        "points",
         "one GPU's function on another",
         r"function = (compile_for\(.*\))\n",
         r'function = globals().setdefault("_first", \1)\n',
