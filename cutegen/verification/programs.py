@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Sequence
-from contextlib import redirect_stderr, redirect_stdout
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 from unittest import mock
@@ -35,7 +35,7 @@ def run_program(module: ModuleType, spec: KernelSpec, flags: Sequence[str], brok
 
     patched = mock.patch.object(module, spec.kernel, spoiled if broken else function)
     argv = mock.patch.object(sys, "argv", [f"{spec.kernel}.py", *flags])
-    with patched, argv, redirect_stdout(said), redirect_stderr(said):
+    with patched, argv, no_distributed_tensors(), redirect_stdout(said), redirect_stderr(said):
         try:
             code = int(module.main() or 0)
         except SystemExit as end:
@@ -45,6 +45,26 @@ def run_program(module: ModuleType, spec: KernelSpec, flags: Sequence[str], brok
         except Exception as error:
             return Program(-1, f"{said.getvalue()}{type(error).__name__}: {error}")
     return Program(code, said.getvalue())
+
+
+@contextmanager
+def no_distributed_tensors() -> Iterator[None]:
+    """Spares `torch.testing.assert_close` the import of `torch.distributed.tensor`, which takes most of a second.
+
+    It asks whether what it compares is a `DTensor`. Where that module has not been imported, nothing is one, so that an
+    empty class of that name stands in for it.
+    """
+    name = "torch.distributed.tensor"
+    if name in sys.modules:
+        yield
+        return
+    sys.modules[name] = stand_in = ModuleType(name)
+    vars(stand_in)["DTensor"] = type("DTensor", (), {})
+    try:
+        yield
+    finally:
+        if sys.modules.get(name) is stand_in:
+            del sys.modules[name]
 
 
 def _spoil(x: torch.Tensor) -> None:
