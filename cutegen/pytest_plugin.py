@@ -56,6 +56,18 @@ def cute_emulator() -> CuteEmulator:
     return CuteEmulator()
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
+    """Has cutegen imported as any library is.
+
+    As it has a plugin, pytest would rewrite the assertions of all its modules, which takes several seconds in the first
+    run. There is no public way to say so; where this one is gone, only that time is.
+    """
+    marked = getattr(early_config.pluginmanager.rewrite_hook, "_must_rewrite", None)
+    if isinstance(marked, set):
+        marked.discard("cutegen")
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:
     """Leaves the lines of cutegen and of CuTeDSL out of the traceback of what cutegen raises, and adds its help."""

@@ -13,14 +13,25 @@ ROOT = Path(__file__).parents[2]
 SPECS = tuple(sorted((ROOT / "specs").glob("*.yaml")))
 
 
-def kernels_of_specs() -> list[str]:
-    """The names of all kernels, in the order of `modules_of_specs`, of which a test that is collected needs no more."""
-    found = []
+@cache
+def files_of_kernels() -> dict[str, str]:
+    """The file that has each kernel, in the order of `modules_of_specs`: read, and not generated, which takes longer."""
+    found = {}
     for path in SPECS:
         documents, _ = parse_documents(path.read_text(encoding="utf-8"), path.name)
         roots = [document for document in documents if isinstance(document, MapNode)]
-        found += [variant.data["kernel"] for root in roots for variant in expand(root, path.name)[0]]
+        found |= {variant.data["kernel"]: path.stem for root in roots for variant in expand(root, path.name)[0]}
     return found
+
+
+def kernels_of_specs() -> list[str]:
+    """The names of all kernels, of which a test that is collected needs no more."""
+    return list(files_of_kernels())
+
+
+def files_with(*words: str) -> list[str]:
+    """The names of the files that have all of these words."""
+    return [path.stem for path in SPECS if all(word in path.read_text(encoding="utf-8") for word in words)]
 
 
 @cache
@@ -34,3 +45,8 @@ def modules_of(name: str) -> dict[str, Module]:
 def modules_of_specs() -> dict[str, Module]:
     """The modules of all files by their kernels, in the order of the files' names."""
     return {kernel: module for path in SPECS for kernel, module in modules_of(path.stem).items()}
+
+
+def module_of(kernel: str) -> Module:
+    """The module of one of these kernels."""
+    return modules_of(files_of_kernels()[kernel])[kernel]

@@ -6,6 +6,7 @@ import importlib
 import re
 import subprocess
 import sys
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
 
 import pytest
@@ -74,3 +75,8 @@ def test_it_is_light() -> None:
 def test_the_faults_whose_traces_are_shortened_are_there() -> None:
     for module, name in pytest_plugin._FAULTS:
         assert issubclass(getattr(importlib.import_module(module), name), Exception)
+
+
+def test_modules_of_the_package_are_not_rewritten() -> None:
+    assert type(test_it_is_light.__globals__["__loader__"]).__name__ == "AssertionRewritingHook"
+    assert type(importlib.import_module("cutegen.emulator.calls.emulating").__loader__) is SourceFileLoader

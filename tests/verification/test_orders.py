@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from calls_kit import arguments_of
-from specs_kit import modules_of_specs
+from specs_kit import kernels_of_specs, module_of
 
 from cutegen.cases.plan import CasesPlan
 from cutegen.codegen import Module, generate
@@ -38,11 +38,6 @@ def modules(text: str, path: str) -> tuple[Module, ...]:
     return generate(text, path).modules
 
 
-def every_spec() -> list[Module]:
-    """The modules of one schedule; of several cases each is what a module of its own would be."""
-    return [m for m in modules_of_specs().values() if not isinstance(m.plan, CasesPlan)]
-
-
 def chosen(module: Module) -> Case:
     cases = derive_cases(module.plan)
     case = case_for_orders(module.plan, cases)
@@ -50,8 +45,11 @@ def chosen(module: Module) -> Case:
     return case
 
 
-@pytest.mark.parametrize("module", every_spec(), ids=lambda m: m.spec.kernel)
-def test_the_case_has_several_blocks_and_uses_every_stage_again(module: Module) -> None:
+@pytest.mark.parametrize("kernel", kernels_of_specs())
+def test_the_case_has_several_blocks_and_uses_every_stage_again(kernel: str) -> None:
+    module = module_of(kernel)
+    if isinstance(module.plan, CasesPlan):
+        pytest.skip("each of its cases is as a module of its own would be")
     spec, case, stages = module.spec, chosen(module), module.plan.stages
     blocks = spec.family.blocks(module.plan, case.sizes)
     if spec.op == "probe":
@@ -74,7 +72,7 @@ def test_the_case_has_several_blocks_and_uses_every_stage_again(module: Module) 
 
 @pytest.mark.parametrize("kernel", ["gemm_bf16_pingpong", "gemm_bf16_kkn"])
 def test_of_tiles_in_turn_the_fewest_run_that_use_all_again(kernel: str) -> None:
-    (module,) = (module for module in every_spec() if module.spec.kernel == kernel)
+    module = module_of(kernel)
     case, plan = chosen(module), module.plan
     assert isinstance(plan, WarpspecializedPlan) and case.name == "few tiles in turn"
     tiles = -(-case.sizes["M"] // plan.cluster_tile[0]) // (2 if plan.pingpong else 1)  # of each warpgroup
@@ -124,7 +122,7 @@ def test_several_blocks_come_first_and_the_least_work_last() -> None:
     assert pick(scale, (1, 1), (m, n), (m, 9 * n)) == (m, 9 * n)
     assert pick(scale, (m, 9 * n), (m, n + 1), (m, 2 * n)) == (m, n + 1)
     assert pick(scale, (m, n + 1), (2 * m, 2 * n), (m + 1, n + 1), (m, 50 * n)) == (m + 1, n + 1)
-    (naive,) = (module for module in every_spec() if module.spec.kernel == "add_naive")
+    naive = module_of("add_naive")
     threads = naive.spec.schedule.threads  # type: ignore[union-attr]
     assert pick(naive, (2, 16), (1, threads + 1)) == (1, threads + 1)  # two rows, but of one block
 
@@ -165,7 +163,7 @@ def test_blocks_are_counted_as_they_are_launched(name: str, tmp_path: Path) -> N
     from cutegen.emulator.host.builds import build
     from cutegen.emulator.host.emulated import Emulated
 
-    (module,) = (m for m in every_spec() if m.spec.kernel == name)
+    module = module_of(name)
     path = tmp_path / f"{name}.py"
     path.write_text(module.text, encoding="utf-8")
     loaded, case = load_module(path), chosen(module)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from specs_kit import modules_of_specs
+from specs_kit import files_of_kernels, files_with, modules_of
 from sweep_kit import sampled
 from tree_mistakes import Mistake, mistakes
 
@@ -63,15 +63,22 @@ def module(name: str) -> Module:
     return generate(GEMM.format(**fields), "specs/small.yaml").modules[0]
 
 
+FILES = [file for file in files_with("op: gemm") if file not in files_with("wgmma")]
+
+
 @cache
-def loops() -> dict[str, Mainloop[Any]]:
-    """The statements of the examples' gemms, and of those above, by name."""
-    plans = {name: kernel for name, made in modules_of_specs().items() for kernel in made.plan.kernels}
-    found = {name: module(name).plan.kernels[0] for name in SPECS} | plans
+def loops(source: str) -> dict[str, Mainloop[Any]]:
+    """The statements of a gemm of `SPECS`, or of those that an example has, by name."""
+    made = {source: module(source)} if source in SPECS else modules_of(source)
+    plans = {name: kernel for name, one in made.items() for kernel in one.plan.kernels}
     return {
-        **{name: ColumnMainloop(plan) for name, plan in found.items() if isinstance(plan, GemmPlan)},
-        **{name: MmaSyncMainloop(plan) for name, plan in found.items() if isinstance(plan, MmaSyncPlan)},
+        **{name: ColumnMainloop(plan) for name, plan in plans.items() if isinstance(plan, GemmPlan)},
+        **{name: MmaSyncMainloop(plan) for name, plan in plans.items() if isinstance(plan, MmaSyncPlan)},
     }
+
+
+def loop_of(name: str) -> Mainloop[Any]:
+    return loops(name if name in SPECS else files_of_kernels()[name])[name]
 
 
 def refused(loop: Mainloop[Any], tree: Body) -> str:
@@ -85,17 +92,18 @@ def refused(loop: Mainloop[Any], tree: Body) -> str:
 
 
 def test_plans_differ() -> None:
-    plans: list[MultistagePlan] = [loops()[name].plan for name in SPECS]
+    plans: list[MultistagePlan] = [loop_of(name).plan for name in SPECS]
     assert {(plan.uses_cp_async, plan.uses_registers) for plan in plans} == {(True, False), (True, True), (False, True)}
-    assert any(plan.stores_early for plan in (loop.plan for loop in loops().values()))
+    assert any(loop.plan.stores_early for loop in loops("gemm_f32_fma").values())
     assert {len(plan.fetches) for plan in plans if isinstance(plan, MmaSyncPlan)} == {0, 1, 2}
 
 
-@pytest.mark.parametrize("name", sorted(loops()))
-def test_what_is_printed_is_right_in_every_order(name: str) -> None:
-    loop = loops()[name]
-    assert refused(loop, loop.body()) == ""
-    assert prove(run_of(loop, max(counts(loop.plan)))).acts > 100
+@pytest.mark.parametrize("source", [*SPECS, *FILES])
+def test_what_is_printed_is_right_in_every_order(source: str) -> None:
+    assert loops(source)
+    for loop in loops(source).values():
+        assert refused(loop, loop.body()) == ""
+        assert prove(run_of(loop, max(counts(loop.plan)))).acts > 100
 
 
 def is_harmless(loop: Mainloop[Any], mistake: Mistake) -> bool:
@@ -105,7 +113,7 @@ def is_harmless(loop: Mainloop[Any], mistake: Mistake) -> bool:
 
 @pytest.mark.parametrize("name", [*SPECS, "gemm_f32_fma_kkm"])
 def test_each_mistake_in_a_tree_is_refused(name: str) -> None:
-    loop = loops()[name]
+    loop = loop_of(name)
     tried = list(mistakes(loop.body()))
     assert len(tried) > 80
     found = {str(one): refused(loop, one.tree) for one in tried if not is_harmless(loop, one)}
@@ -121,7 +129,7 @@ SMALL = ("fma, by cp.async, two stages", "fma, A through registers", "mma_sync, 
 @pytest.mark.parametrize("name", SMALL)
 def test_a_search_of_all_orders_agrees(name: str) -> None:
     """With two steps a tile: what is proved from one order, right or with a mistake, fails in no order."""
-    loop = loops()[name]
+    loop = loop_of(name)
     steps = {"BLK_K": 1, "K_BLOCKS": loop.plan.tile["K"] // loop.plan.steps}[loop.steps]
     small = type(loop)(replace(loop.plan, tile={**loop.plan.tile, "K": 2 * steps}, stages=2, store=1))
     for tree in (small.body(), *(one.tree for one in list(mistakes(small.body()))[::4])):
@@ -156,7 +164,7 @@ def test_the_emulator_fails_on_what_is_printed_of_a_mistake(
 ) -> None:
     """The mistake is in the text as well: what is printed is what proofs look at."""
     pytest.importorskip("cutlass")
-    loop, right = loops()[name], module(name)
+    loop, right = loop_of(name), module(name)
     tree = [one.tree for one in mistakes(loop.body()) if f"{one.kind}, {one.what}" == wrong][number]
     assert refused(loop, tree)
     monkeypatch.setattr(type(loop), "body", lambda self: tree)

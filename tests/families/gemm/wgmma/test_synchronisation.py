@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from specs_kit import modules_of_specs
+from specs_kit import files_of_kernels, files_with, modules_of
 from sweep_kit import sampled
 from tree_mistakes import Mistake, about, mistakes
 
@@ -29,16 +29,26 @@ from cutegen.verification.executor import EmulatorExecutor, load_module
 from cutegen.verification.runner import verify_case
 
 
+TILE_AFTER_TILE = "gemm_bf16_split_k-0, tile after tile"
+FILES = files_with("op: gemm", "wgmma")
+
+
 @cache
-def plans() -> dict[str, WarpspecializedPlan]:
-    """The plans of this family that the examples have, by name, those of cases with their number."""
-    found = {}
-    for name, module in modules_of_specs().items():
-        for number, kernel in enumerate(module.plan.kernels):
-            if isinstance(kernel, WarpspecializedPlan):
-                found[f"{name}-{number}"] = kernel
-    split = changed(found["gemm_bf16_split_k-0"], {"scheduler.kind": "persistent", "scheduler.blocks": 132})
-    return found | {"a sum that blocks share, tile after tile": split}
+def plans(file: str) -> dict[str, WarpspecializedPlan]:
+    """The plans of this family that an example has, by the names of kernels, each with the number of its case."""
+    return {
+        f"{name}-{number}": kernel
+        for name, module in modules_of(file).items()
+        for number, kernel in enumerate(module.plan.kernels)
+        if isinstance(kernel, WarpspecializedPlan)
+    }
+
+
+def plan_of(name: str) -> WarpspecializedPlan:
+    """One of these plans, or that of a sum over K that blocks share, each of which walks over tiles."""
+    if name == TILE_AFTER_TILE:
+        return changed(plan_of("gemm_bf16_split_k-0"), {"scheduler.kind": "persistent", "scheduler.blocks": 132})
+    return plans(files_of_kernels()[name.rpartition("-")[0]])[name]
 
 
 def changed(plan: WarpspecializedPlan, values: Mapping[str, Any]) -> WarpspecializedPlan:
@@ -53,7 +63,7 @@ def changed(plan: WarpspecializedPlan, values: Mapping[str, Any]) -> Warpspecial
 # shared memory, several products, a sum that blocks share
 BROKEN = (
     *("gemm_bf16_kkn-0", "gemm_bf16_pingpong-0", "gemm_bf16_short_k-0", "linear_residual_bf16-0", "swiglu_bf16-0"),
-    *("gemm_bf16_split_k-0", "a sum that blocks share, tile after tile"),
+    *("gemm_bf16_split_k-0", TILE_AFTER_TILE),
 )
 
 HARMLESS = {
@@ -92,16 +102,24 @@ def refused(plan: WarpspecializedPlan, mistake: Mistake) -> bool:
     return False
 
 
-@pytest.mark.parametrize("name", sorted(plans()))
-def test_what_is_printed_is_right_in_every_order(name: str) -> None:
-    plan = plans()[name]
-    for sizes in counts(plan):
-        assert prove(run_of(plan, sizes)).acts > 4
+@pytest.mark.parametrize("file", FILES)
+@pytest.mark.parametrize("every", [4, pytest.param(1, marks=pytest.mark.sweep)])
+def test_what_is_printed_is_right_in_every_order(file: str, every: int) -> None:
+    """Of files with many kernels each run of the tests takes a quarter."""
+    assert plans(file)
+    for plan in list(plans(file).values())[::every]:
+        for sizes in counts(plan):
+            assert prove(run_of(plan, sizes)).acts > 4
+
+
+def test_a_sum_that_blocks_share_is_right_tile_after_tile() -> None:
+    plan = plan_of(TILE_AFTER_TILE)
+    assert all(prove(run_of(plan, sizes)).acts > 4 for sizes in counts(plan))
 
 
 @pytest.mark.parametrize("name", sampled(BROKEN))
 def test_each_mistake_in_a_tree_is_refused(name: str) -> None:
-    plan = plans()[name]
+    plan = plan_of(name)
     harmless = HARMLESS | ({} if plan.persistent else ONE_TILE) | (IN_TURN if plan.in_turn else {})
     tried = [one for one in mistakes(kernel_body(plan, [])) if about(one) not in harmless]
     assert len(tried) > 40
@@ -113,7 +131,7 @@ def test_what_harms_nothing_is_somewhere(names: tuple[str, ...]) -> None:
     """The lists of mistakes that harm nothing have none that is refused everywhere."""
     left = {*HARMLESS, *ONE_TILE, *IN_TURN}
     for name in names:
-        plan = plans()[name]
+        plan = plan_of(name)
         left -= {about(one) for one in mistakes(kernel_body(plan, [])) if about(one) in left and not refused(plan, one)}
     assert left == set()
 
@@ -171,8 +189,8 @@ SMALL = (Counts(1, 3), Counts(2, 1))
 def test_a_search_of_all_orders_agrees(name: str) -> None:
     """On one block with two stages: what is proved from one order, right or with a mistake, fails in no order."""
     alone = {"cluster": {}, "copies.A.multicast": "none", "copies.B.multicast": "none", "pipeline.stages": 2}
-    whole = {"copies.C.stages": 1, "copies.C.columns": plans()[name].own_columns}
-    plan = changed(plans()[name], alone | whole)
+    whole = {"copies.C.stages": 1, "copies.C.columns": plan_of(name).own_columns}
+    plan = changed(plan_of(name), alone | whole)
     for sizes in SMALL:
         run = run_of(plan, sizes, whole=True)
         prove(run)
