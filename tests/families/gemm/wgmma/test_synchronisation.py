@@ -28,7 +28,6 @@ from cutegen.verification.cases import Case
 from cutegen.verification.executor import EmulatorExecutor, load_module
 from cutegen.verification.runner import verify_case
 
-
 TILE_AFTER_TILE = "gemm_bf16_split_k-0, tile after tile"
 FILES = files_with("op: gemm", "wgmma")
 
