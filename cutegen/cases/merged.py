@@ -303,17 +303,17 @@ def _stacks(lines: Sequence[_Printed], case: int) -> list[tuple[Region, ...]]:
 
 def _regions(levels: Sequence[Sequence[tuple[Region, ...]]]) -> list[Region]:
     """The regions of lines, of each of which those are given that it is in: outer ones first."""
-    open_: list[tuple[int, Region]] = []  # places in `found`, and what stands there without its lines
-    found: list[Region] = []
+    open_: list[int] = []  # places in `found`
+    found: list[tuple[int, int, Region]] = []  # the first line, the last one, and what it is
     for row, of_line in enumerate(levels, 1):
         stack = list(chain.from_iterable(of_line))
         kept = 0
-        while kept < min(len(open_), len(stack)) and open_[kept][1] == stack[kept]:
+        while kept < min(len(open_), len(stack)) and found[open_[kept]][2] == stack[kept]:
             kept += 1
         del open_[kept:]
+        for place in open_:
+            found[place] = (found[place][0], row, found[place][2])
         for region in stack[kept:]:
-            open_.append((len(found), region))
-            found.append(replace(region, first_line=row))
-        for place, _ in open_:
-            found[place] = replace(found[place], last_line=row)
-    return found
+            open_.append(len(found))
+            found.append((row, row, region))
+    return [replace(region, first_line=first, last_line=last) for first, last, region in found]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import chain
 
 from cutegen.codegen.merging import Definition
@@ -43,7 +44,7 @@ class Node:
     branches: tuple[Branch, ...]
     of: frozenset[int]  # the functions that have it, of those that are merged
 
-    @property
+    @cached_property
     def heads(self) -> tuple[str, ...]:
         """Its text but for what stands in its blocks."""
         return tuple(line.text for branch in self.branches for line in branch.head)
@@ -71,15 +72,17 @@ def tree_of(definitions: Mapping[int, Definition], number: int) -> Node:
     (function,) = ast.parse(text).body
     if not isinstance(function, ast.FunctionDef) or any(one.text != text for one in definitions.values()):
         raise Unmergeable("only functions that cases have alike are merged")
-    stacks = [
-        {case: _stack(one.regions, row) for case, one in definitions.items()} for row in range(1, text.count("\n") + 2)
-    ]
+    rows = range(1, text.count("\n") + 2)
+    of_cases = {case: _stacks(one.regions, rows) for case, one in definitions.items()}
+    stacks = [{case: of_rows[row - 1] for case, of_rows in of_cases.items()} for row in rows]
     lines = [Line(line, stack) for line, stack in zip(text.split("\n"), stacks, strict=True)]
     return _Reader(lines, frozenset({number})).statement(function, 1)
 
 
-def _stack(regions: Iterable[Region], row: int) -> tuple[Region, ...]:
-    return tuple(replace(r, first_line=0, last_line=0) for r in regions if r.first_line <= row <= r.last_line)
+def _stacks(regions: Iterable[Region], rows: range) -> list[tuple[Region, ...]]:
+    """The regions that each row is in, without the lines that they have."""
+    bare = [(r.first_line, r.last_line, Region(0, 0, r.path, r.name)) for r in regions]
+    return [tuple(region for first, last, region in bare if first <= row <= last) for row in rows]
 
 
 class _Reader:

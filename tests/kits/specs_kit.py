@@ -15,7 +15,7 @@ SPECS = tuple(sorted((ROOT / "specs").glob("*.yaml")))
 
 @cache
 def files_of_kernels() -> dict[str, str]:
-    """The file that has each kernel, in the order of `modules_of_specs`: read, and not generated, which takes longer."""
+    """The file that has each kernel, in the order of `modules_of_specs`: read, not generated, which takes long."""
     found = {}
     for path in SPECS:
         documents, _ = parse_documents(path.read_text(encoding="utf-8"), path.name)
