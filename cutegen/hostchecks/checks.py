@@ -112,6 +112,8 @@ def _checks(host: Host) -> Iterator[tuple[Check, bool]]:
     for kernel in (kernel for place, kernel in enumerate(host.plan.kernels) if place in runners):
         usual = replace(host, plan=_uncopied(host, kernel), whole=host.plan, chosen=host.plan.chosen_as(kernel))
         if kernel is not host.plan:
+            if not host.executor.has_code_for(kernel.spec.targets):
+                continue  # calls take others here
             usual = replace(usual, executor=host.executor.for_targets(kernel.spec.targets))
         many = chain(far_blocks.checks(usual), long_sums.checks(usual))
         for check, cheap in _marked(many, host, "many tiles"):

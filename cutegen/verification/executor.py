@@ -135,6 +135,9 @@ class Executor(Protocol):
     def for_targets(self, targets: Sequence[str]) -> Executor:
         """The executor that runs the code for some targets only, if it chooses those."""
 
+    def has_code_for(self, targets: Sequence[str]) -> bool:
+        """Whether the code for one of these targets runs here."""
+
     def standing_in(
         self, module: ModuleType, spec: KernelSpec, compiled: Mapping[int, Callable[..., Any]]
     ) -> AbstractContextManager[Callable[[Any], Any]]:
@@ -288,6 +291,9 @@ class EmulatorExecutor:
         few = copy(self)  # which shares what is installed
         few._running = tuple(targets)
         return few
+
+    def has_code_for(self, targets: Sequence[str]) -> bool:
+        return True
 
     def launched(self, module: ModuleType, spec: KernelSpec, args: Sequence[object]) -> Sequence[Sequence[Launch]]:
         from cutegen.emulator import on_device

@@ -90,8 +90,8 @@ class GpuExecutor:
         """Raises CannotRun where no code of the kernel is for this GPU, which its module would refuse."""
         import torch
 
-        major, minor = torch.cuda.get_device_capability(0)
-        if fitting(10 * major + minor, spec.targets) is None:
+        if not self.has_code_for(spec.targets):
+            major, minor = torch.cuda.get_device_capability(0)
             raise CannotRun(f"no code for {', '.join(spec.targets)} runs on sm_{major}{minor}")
 
     @contextmanager
@@ -119,6 +119,12 @@ class GpuExecutor:
 
     def for_targets(self, targets: Sequence[str]) -> GpuExecutor:
         return self  # which has one
+
+    def has_code_for(self, targets: Sequence[str]) -> bool:
+        import torch
+
+        major, minor = torch.cuda.get_device_capability(0)
+        return fitting(10 * major + minor, targets) is not None
 
     def launched(self, module: ModuleType, spec: KernelSpec, args: Sequence[object]) -> Sequence[Sequence[Launch]]:
         raise CannotRun("a GPU does not tell what it would launch")

@@ -70,6 +70,12 @@ class CpuExecutor:
     def far_apart(self, view: torch.Tensor, mode: int, stride: int) -> torch.Tensor | None:
         return None
 
+    def for_targets(self, targets: Sequence[str]) -> CpuExecutor:
+        return self
+
+    def has_code_for(self, targets: Sequence[str]) -> bool:
+        return True
+
     def launched(self, module: ModuleType, spec: KernelSpec, args: Sequence[object]) -> Sequence[Any]:
         raise AssertionError("nothing is launched here")
 
