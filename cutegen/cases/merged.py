@@ -304,7 +304,8 @@ def _stacks(lines: Sequence[_Printed], case: int) -> list[tuple[Region, ...]]:
 def _regions(levels: Sequence[Sequence[tuple[Region, ...]]]) -> list[Region]:
     """The regions of lines, of each of which those are given that it is in: outer ones first."""
     open_: list[tuple[int, Region]] = []  # places in `found`, and what stands there without its lines
-    found: list[Region] = []
+    found: list[tuple[int, Region]] = []  # with the first line of each
+    last: list[int] = []
     for row, of_line in enumerate(levels, 1):
         stack = list(chain.from_iterable(of_line))
         kept = 0
@@ -313,7 +314,8 @@ def _regions(levels: Sequence[Sequence[tuple[Region, ...]]]) -> list[Region]:
         del open_[kept:]
         for region in stack[kept:]:
             open_.append((len(found), region))
-            found.append(replace(region, first_line=row))
+            found.append((row, region))
+            last.append(row)
         for place, _ in open_:
-            found[place] = replace(found[place], last_line=row)
-    return found
+            last[place] = row
+    return [Region(first, end, one.path, one.name) for (first, one), end in zip(found, last, strict=True)]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 from itertools import chain
 
 from cutegen.codegen.merging import Definition
@@ -35,20 +36,23 @@ class Line:
         return replace(self, stacks={**self.stacks, **other.stacks})
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Node:
-    """A statement: the comments and empty lines before it, and its lines, each of which a block may follow."""
+    """A statement: the comments and empty lines before it, and its lines, each of which a block may follow.
+
+    It equals itself alone: what is asked of the same nodes again and again is kept by these.
+    """
 
     notes: tuple[Line, ...]
     branches: tuple[Branch, ...]
     of: frozenset[int]  # the functions that have it, of those that are merged
 
-    @property
+    @cached_property
     def heads(self) -> tuple[str, ...]:
         """Its text but for what stands in its blocks."""
         return tuple(line.text for branch in self.branches for line in branch.head)
 
-    @property
+    @cached_property
     def size(self) -> int:
         """How many statements it has, itself among them."""
         return 1 + sum(node.size for branch in self.branches for node in branch.body)
@@ -71,15 +75,23 @@ def tree_of(definitions: Mapping[int, Definition], number: int) -> Node:
     (function,) = ast.parse(text).body
     if not isinstance(function, ast.FunctionDef) or any(one.text != text for one in definitions.values()):
         raise Unmergeable("only functions that cases have alike are merged")
-    stacks = [
-        {case: _stack(one.regions, row) for case, one in definitions.items()} for row in range(1, text.count("\n") + 2)
+    rows = text.count("\n") + 1
+    stacks = {case: _stacks(one.regions, rows) for case, one in definitions.items()}
+    lines = [
+        Line(line, {case: of_rows[row] for case, of_rows in stacks.items()})
+        for row, line in enumerate(text.split("\n"))
     ]
-    lines = [Line(line, stack) for line, stack in zip(text.split("\n"), stacks, strict=True)]
     return _Reader(lines, frozenset({number})).statement(function, 1)
 
 
-def _stack(regions: Iterable[Region], row: int) -> tuple[Region, ...]:
-    return tuple(replace(r, first_line=0, last_line=0) for r in regions if r.first_line <= row <= r.last_line)
+def _stacks(regions: Iterable[Region], rows: int) -> list[tuple[Region, ...]]:
+    """Of each line the regions that it is in, without their lines."""
+    found: list[list[Region]] = [[] for _ in range(rows)]
+    for r in regions:
+        bare = Region(0, 0, r.path, r.name)
+        for row in found[r.first_line - 1 : r.last_line]:
+            row.append(bare)
+    return list(map(tuple, found))
 
 
 class _Reader:
@@ -165,6 +177,7 @@ def _alike(node: Node, other: Node) -> int:
     return 1 + sum(shared(one, two) for one, two in bodies)
 
 
+@lru_cache(maxsize=4096)  # of inner blocks it is asked for each block that they are in
 def _paired(body: tuple[Node, ...], other: tuple[Node, ...]) -> tuple[tuple[int, int], ...]:
     """The places of the statements that two blocks share: as many as there can be without changing their order."""
     alike = [[_alike(node, one) for one in other] for node in body]

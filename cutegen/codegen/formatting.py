@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import lru_cache
 from typing import TypeAlias
 
 from tensor_layouts import Layout
@@ -32,7 +33,12 @@ def replaced(text: str, names: Mapping[str, str]) -> str:
     """A text of Python in which names are replaced; not attributes, which follow a dot."""
     if not names:
         return text
-    return re.sub(rf"(?<![\w.])({'|'.join(map(re.escape, names))})(?!\w)", lambda found: names[found[1]], text)
+    return _any_of(tuple(names)).sub(lambda found: names[found[1]], text)
+
+
+@lru_cache(maxsize=256)
+def _any_of(names: tuple[str, ...]) -> re.Pattern[str]:
+    return re.compile(rf"(?<![\w.])({'|'.join(map(re.escape, names))})(?!\w)")
 
 
 def width_of(text: str) -> int:

@@ -92,7 +92,7 @@ def refused(plan: WarpspecializedPlan, mistake: Mistake) -> bool:
     return False
 
 
-@pytest.mark.parametrize("name", sorted(plans()))
+@pytest.mark.parametrize("name", [*BROKEN, *sampled(sorted({*plans()} - {*BROKEN}), 5)])
 def test_what_is_printed_is_right_in_every_order(name: str) -> None:
     plan = plans()[name]
     for sizes in counts(plan):
