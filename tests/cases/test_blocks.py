@@ -51,6 +51,8 @@ def test_a_case_of_few_blocks_leaves_the_kernels_of_other_targets_out(tmp_path: 
     assert {case.of[0] for case in cases} == {plan.cases[0].case}
     report = verify_case(plan, cases[0], module, executor)
     assert report.status == "passed", report.message
+    assert cases[0].blocks is not None  # for which it was compiled, and for no others
+    assert [*executor._installed] == [with_blocks(module, cases[0].blocks)]
 
 
 @pytest.mark.parametrize(

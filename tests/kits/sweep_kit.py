@@ -251,10 +251,7 @@ PARTS = {
         "test_what_counts_wrong_for_warps_that_wait_is_found",
         "test_other_ways_to_count_pass",
     ),
-    "verification/test_op_mutants.py": (
-        "test_an_op_that_is_right_passes",
-        "test_an_op_that_is_wrong_is_told",
-    ),
+    "verification/test_op_mutants.py": ("test_an_op_that_is_right_passes",),
     "verification/test_runner.py": (
         "test_a_broken_kernel_is_caught",
         "test_a_missing_host_check_is_caught",
