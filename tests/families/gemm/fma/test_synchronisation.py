@@ -103,7 +103,7 @@ def is_harmless(loop: Mainloop[Any], mistake: Mistake) -> bool:
     return mistake.what == "commits only where it copies" and loop.plan.stages == 2
 
 
-@pytest.mark.parametrize("name", [*SPECS, "gemm_f32_fma_kkm"])
+@pytest.mark.parametrize("name", sampled([*SPECS, "gemm_f32_fma_kkm"], 2))
 def test_each_mistake_in_a_tree_is_refused(name: str) -> None:
     loop = loops()[name]
     tried = list(mistakes(loop.body()))
@@ -150,7 +150,7 @@ EMULATED = (
 )
 
 
-@pytest.mark.parametrize(("name", "wrong", "number", "k_tiles", "fault"), sampled(EMULATED, 2))
+@pytest.mark.parametrize(("name", "wrong", "number", "k_tiles", "fault"), sampled(EMULATED, 4))
 def test_the_emulator_fails_on_what_is_printed_of_a_mistake(
     name: str, wrong: str, number: int, k_tiles: int, fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
