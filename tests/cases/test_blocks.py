@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from sweep_kit import sampled
 
 from cutegen.cases.plan import CasesPlan
 from cutegen.codegen import Module, generate
@@ -66,12 +67,12 @@ def test_a_kernel_has_the_targets_on_which_no_case_before_takes_its_calls(
     assert plan.targets_of(plan.cases[number], {"M": 64, "N": size, "K": 64}) == targets
 
 
-def test_code_is_that_of_every_target_that_has_the_same(tmp_path: Path) -> None:
+@pytest.mark.parametrize("lines", sampled([True, False]))
+def test_code_is_that_of_every_target_that_has_the_same(lines: bool, tmp_path: Path) -> None:
     text = TWO.replace("[sm_80, sm_90a]", "[sm_80, sm_86, sm_90a]")
-    for lines in (False, True):
-        first, second = builds(load_module(made(text, tmp_path)[2]), lines=lines)
-        assert first.is_of(["sm_86"]) and first.is_of(["sm_80"]) and not first.is_of(["sm_90a"])
-        assert second.is_of(["sm_90a"]) and not second.is_of(["sm_80", "sm_86"])
+    first, second = builds(load_module(made(text, tmp_path)[2]), lines=lines)
+    assert first.is_of(["sm_86"]) and first.is_of(["sm_80"]) and not first.is_of(["sm_90a"])
+    assert second.is_of(["sm_90a"]) and not second.is_of(["sm_80", "sm_86"])
 
 
 @pytest.mark.parametrize("more", ["", "    warps: {roles: pingpong}\n"])
