@@ -58,7 +58,7 @@ MAJORS = tuple(product("MK", "NK", "MN"))
 
 @pytest.mark.parametrize(
     ("kind", "majors"),
-    [*sampled([("bf16", majors) for majors in MAJORS]), *(("f8e4m3", majors) for majors in MAJORS)],
+    [one for kind in ("bf16", "f8e4m3") for one in sampled([(kind, majors) for majors in MAJORS])],
     ids=[f"{kind}-{''.join(majors)}" for kind in ("bf16", "f8e4m3") for majors in MAJORS],
 )
 def test_the_fastest_atom_of_the_types_is_taken_on_each_target(kind: str, majors: tuple[str, str, str]) -> None:

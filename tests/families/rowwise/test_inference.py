@@ -149,25 +149,28 @@ def test_a_long_row_waits_in_shared_memory(text: str, size: int, blocks: int, th
 
 @pytest.mark.parametrize(
     ("text", "size", "cluster", "kind"),
-    [
-        (SOFTMAX, 8192, 1, "grid"),
-        (SOFTMAX, 12296, 2, "grid"),
-        (SOFTMAX, 65536, 8, "grid"),
-        (SOFTMAX, 98304, 8, "grid"),
-        (SOFTMAX, 196608, 16, "grid"),
-        (SOFTMAX, 262144, 8, "persistent"),  # shares of which more than 16 blocks would be best
-        (NORM, 16384, 1, "grid"),  # which reads weights, too
-        (NORM, 65536, 4, "persistent"),
-        (NORM, 49152, 4, "grid"),
-        (NORM, 262144, 16, "persistent"),
-        (SHORT, 16384, 1, "grid"),  # whose blocks would meet once
-        (SHORT, 65536, 4, "persistent"),
-        (SHORT, 98304, 4, "persistent"),
-        (SHORT, 40000, 2, "grid"),  # with masks
-        (SUMS, 1000, 1, "persistent"),
-        (SUMS, 4096, 2, "persistent"),
-        (SUMS, 8192, 2, "persistent"),
-    ],
+    sampled(
+        [
+            (SOFTMAX, 8192, 1, "grid"),
+            (SOFTMAX, 12296, 2, "grid"),
+            (SOFTMAX, 65536, 8, "grid"),
+            (SOFTMAX, 98304, 8, "grid"),
+            (SOFTMAX, 196608, 16, "grid"),
+            (SOFTMAX, 262144, 8, "persistent"),  # shares of which more than 16 blocks would be best
+            (NORM, 16384, 1, "grid"),  # which reads weights, too
+            (NORM, 65536, 4, "persistent"),
+            (NORM, 49152, 4, "grid"),
+            (NORM, 262144, 16, "persistent"),
+            (SHORT, 16384, 1, "grid"),  # whose blocks would meet once
+            (SHORT, 65536, 4, "persistent"),
+            (SHORT, 98304, 4, "persistent"),
+            (SHORT, 40000, 2, "grid"),  # with masks
+            (SUMS, 1000, 1, "persistent"),
+            (SUMS, 4096, 2, "persistent"),
+            (SUMS, 8192, 2, "persistent"),
+        ],
+        3,
+    ),
 )
 def test_a_cluster_shares_a_long_row(text: str, size: int, cluster: int, kind: str) -> None:
     plan = inferred(text + f"static: {{N: {size}}}\n" + HELD + HOPPER)
