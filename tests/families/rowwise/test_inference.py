@@ -275,13 +275,13 @@ def test_exponentials_are_fast_where_results_hide_it_or_a_row_has_sums_of_them_o
     assert inferred(text + "static: {N: 4096}\n").spec.schedule.math == math
 
 
-KINDS = {"softmax": SOFTMAX, "norm": NORM, "weighted": WEIGHTED, "f32": UNIT}
+SPREAD = {"softmax": SOFTMAX, "norm": NORM, "weighted": WEIGHTED, "f32": UNIT}
 SIZES = (24, 200, 384, 1000, 1536, 2560, 5000, 5120, 5376, 7168, 8000, 8192)
 
 
-@pytest.mark.parametrize(("kind", "size"), sampled(product(KINDS, SIZES), 5))  # of each kind some
+@pytest.mark.parametrize(("kind", "size"), sampled(product(SPREAD, SIZES), 5))  # of each kind some
 def test_a_row_of_fixed_size_has_no_more_idle_lanes_than_a_launch_for_any_size_gives_it(kind: str, size: int) -> None:
-    text = KINDS[kind]
+    text = SPREAD[kind]
     fixed, free = inferred(text + f"static: {{N: {size}}}\n" + HOPPER), inferred(text)
     assert free.fewer_threads and (fixed.keep, fixed.cluster) == ("registers", 1)
     held = fewest_threads(free.flat, size) * free.values
