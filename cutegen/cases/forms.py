@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain
 
 from cutegen.cases.following import following, in_place, names_in, needed, with_owner
@@ -167,6 +168,10 @@ def forms_of(plan: CasesPlan, variables: Variables, merges: bool = True) -> dict
     return found
 
 
+_Again = dict[tuple[int, frozenset[str]], KernelText]
+"""Kernels that take fields for constants and are told apart by some, by their case's number and the names of these."""
+
+
 @dataclass(frozen=True)
 class _Groups:
     """Cases in groups that differ in constants alone, whose functions are merged."""
@@ -178,26 +183,27 @@ class _Groups:
 def _merged_groups(each: Sequence[Sequence[KernelText]]) -> list[_Groups]:
     """Groups, of which those are together whose functions can be merged: most often all, or all but the last ones."""
     found: list[_Groups] = []
+    again: _Again = {}
     for most in range(len(each), 2, -1):
-        first = _both(_Groups(tuple(each[: most - 1])), each[most - 1])
+        first = _both(_Groups(tuple(each[: most - 1])), each[most - 1], again)
         if first is not None:
             found = [first]
             break
     for kernels in each[sum(len(one.groups) for one in found) :]:
-        found = _with_group(found, kernels)
+        found = _with_group(found, kernels, again)
     return found
 
 
-def _with_group(found: Sequence[_Groups], group: Sequence[KernelText]) -> list[_Groups]:
+def _with_group(found: Sequence[_Groups], group: Sequence[KernelText], again: _Again) -> list[_Groups]:
     """Groups with one more, whose functions are merged with those of one that has most of their statements."""
     for place, one in enumerate(found):
-        both = _both(one, group)
+        both = _both(one, group, again)
         if both is not None:
             return [*found[:place], both, *found[place + 1 :]]
     return [*found, _Groups((group,))]
 
 
-def _both(one: _Groups, group: Sequence[KernelText]) -> _Groups | None:
+def _both(one: _Groups, group: Sequence[KernelText], kept: _Again) -> _Groups | None:
     """Groups and another one, where their functions can be merged and have most of their statements alike."""
     groups, family = (*one.groups, group), family_of(group[0].plan.spec)
     if any(family_of(kernel.plan.spec) is not family for kernels in groups for kernel in kernels):
@@ -209,29 +215,32 @@ def _both(one: _Groups, group: Sequence[KernelText]) -> _Groups | None:
     general = {kernel.number: family.with_fields(kernel.plan, None, told) for kernel in chain.from_iterable(groups)}
     if None in general.values():
         return None
-    firsts = {kernels[0].number: _again(kernels[0], general) for kernels in groups}
-    names = [list(_values(kernel.device)) for kernel in firsts.values()]
+    again = partial(_again, plans=general, told=told, kept=kept)
+    names = [list(_values(again(kernels[0]).device)) for kernels in groups]
     if any(one != names[0] for one in names):
         return None
-    again = [[firsts.get(one.number) or _again(one, general) for one in kernels] for kernels in groups]
-    constants = [_values(kernel.device) for kernels in again for kernel in kernels]
-    fixed = set(chain.from_iterable(map(_fixed, chain.from_iterable(again))))
+    told_apart = [list(map(again, kernels)) for kernels in groups]
+    constants = [_values(kernel.device) for kernels in told_apart for kernel in kernels]
+    fixed = set(chain.from_iterable(map(_fixed, chain.from_iterable(told_apart))))
     if any([*own] != [*constants[0]] or any(own[n] != constants[0][n] for n in fixed & {*own}) for own in constants):
         return None
     try:
-        values = {kernel.number: _values(kernel.device) for kernels in again for kernel in kernels}
-        merger = _merger(again, told, values)
+        numbers = (kernel.number for kernels in told_apart for kernel in kernels)
+        merger = _merger(told_apart, told, dict(zip(numbers, constants, strict=True)))
         merger.functions()
     except Unmergeable:
         return None
-    return _Groups(tuple(again), told) if merger.alike >= MOST else None
+    return _Groups(tuple(told_apart), told) if merger.alike >= MOST else None
 
 
-def _again(kernel: KernelText, plans: Mapping[int, Plan | None]) -> KernelText:
-    """A kernel by another plan, of those that have the numbers of cases."""
-    plan = plans[kernel.number]
-    assert plan is not None
-    return kernel_of(kernel.number, plan, {})
+def _again(kernel: KernelText, plans: Mapping[int, Plan | None], told: frozenset[str], kept: _Again) -> KernelText:
+    """A kernel by another plan, of those that have the numbers of cases; `told` is what that was made for."""
+    found = kept.get((kernel.number, told))
+    if found is None:
+        plan = plans[kernel.number]
+        assert plan is not None
+        found = kept[kernel.number, told] = kernel_of(kernel.number, plan, {})
+    return found
 
 
 def _merger(

@@ -10,6 +10,7 @@ from cutegen.cases.splitting import inside
 from cutegen.codegen.formatting import replaced_later
 from cutegen.codegen.merging import Definition, definitions
 from cutegen.codegen.parts import Constant, KernelParts
+from cutegen.codegen.regions import Region
 from cutegen.codegen.render import kernel_text, workspaces_text
 from cutegen.family import family_of
 from cutegen.planning.plan import Plan
@@ -72,6 +73,8 @@ def inside_text(path: str, number: int) -> str:
 def _moved(constants: Sequence[Constant], text: str, number: int) -> tuple[Definition, ...]:
     """The definitions of a case, whose regions say where the whole spec says what they show."""
     return tuple(
-        replace(one, regions=tuple(replace(r, path=inside(r.path, number)) for r in one.regions))
+        replace(
+            one, regions=tuple(Region(r.first_line, r.last_line, inside(r.path, number), r.name) for r in one.regions)
+        )
         for one in definitions(constants, text)
     )

@@ -303,17 +303,19 @@ def _stacks(lines: Sequence[_Printed], case: int) -> list[tuple[Region, ...]]:
 
 def _regions(levels: Sequence[Sequence[tuple[Region, ...]]]) -> list[Region]:
     """The regions of lines, of each of which those are given that it is in: outer ones first."""
-    open_: list[int] = []  # places in `found`
-    found: list[tuple[int, int, Region]] = []  # the first line, the last one, and what it is
+    open_: list[tuple[int, Region]] = []  # places in `found`, and what stands there without its lines
+    found: list[tuple[int, Region]] = []  # with the first line of each
+    last: list[int] = []
     for row, of_line in enumerate(levels, 1):
         stack = list(chain.from_iterable(of_line))
         kept = 0
-        while kept < min(len(open_), len(stack)) and found[open_[kept]][2] == stack[kept]:
+        while kept < min(len(open_), len(stack)) and open_[kept][1] == stack[kept]:
             kept += 1
         del open_[kept:]
-        for place in open_:
-            found[place] = (found[place][0], row, found[place][2])
         for region in stack[kept:]:
-            open_.append(len(found))
-            found.append((row, row, region))
-    return [replace(region, first_line=first, last_line=last) for first, last, region in found]
+            open_.append((len(found), region))
+            found.append((row, region))
+            last.append(row)
+        for place, _ in open_:
+            last[place] = row
+    return [Region(first, end, one.path, one.name) for (first, one), end in zip(found, last, strict=True)]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import chain
 
 from cutegen.codegen.merging import Definition
@@ -36,9 +36,12 @@ class Line:
         return replace(self, stacks={**self.stacks, **other.stacks})
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Node:
-    """A statement: the comments and empty lines before it, and its lines, each of which a block may follow."""
+    """A statement: the comments and empty lines before it, and its lines, each of which a block may follow.
+
+    It equals itself alone: what is asked of the same nodes again and again is kept by these.
+    """
 
     notes: tuple[Line, ...]
     branches: tuple[Branch, ...]
@@ -49,7 +52,7 @@ class Node:
         """Its text but for what stands in its blocks."""
         return tuple(line.text for branch in self.branches for line in branch.head)
 
-    @property
+    @cached_property
     def size(self) -> int:
         """How many statements it has, itself among them."""
         return 1 + sum(node.size for branch in self.branches for node in branch.body)
@@ -72,17 +75,23 @@ def tree_of(definitions: Mapping[int, Definition], number: int) -> Node:
     (function,) = ast.parse(text).body
     if not isinstance(function, ast.FunctionDef) or any(one.text != text for one in definitions.values()):
         raise Unmergeable("only functions that cases have alike are merged")
-    rows = range(1, text.count("\n") + 2)
-    of_cases = {case: _stacks(one.regions, rows) for case, one in definitions.items()}
-    stacks = [{case: of_rows[row - 1] for case, of_rows in of_cases.items()} for row in rows]
-    lines = [Line(line, stack) for line, stack in zip(text.split("\n"), stacks, strict=True)]
+    rows = text.count("\n") + 1
+    stacks = {case: _stacks(one.regions, rows) for case, one in definitions.items()}
+    lines = [
+        Line(line, {case: of_rows[row] for case, of_rows in stacks.items()})
+        for row, line in enumerate(text.split("\n"))
+    ]
     return _Reader(lines, frozenset({number})).statement(function, 1)
 
 
-def _stacks(regions: Iterable[Region], rows: range) -> list[tuple[Region, ...]]:
-    """The regions that each row is in, without the lines that they have."""
-    bare = [(r.first_line, r.last_line, Region(0, 0, r.path, r.name)) for r in regions]
-    return [tuple(region for first, last, region in bare if first <= row <= last) for row in rows]
+def _stacks(regions: Iterable[Region], rows: int) -> list[tuple[Region, ...]]:
+    """Of each line the regions that it is in, without their lines."""
+    found: list[list[Region]] = [[] for _ in range(rows)]
+    for r in regions:
+        bare = Region(0, 0, r.path, r.name)
+        for row in found[r.first_line - 1 : r.last_line]:
+            row.append(bare)
+    return list(map(tuple, found))
 
 
 class _Reader:
@@ -168,6 +177,7 @@ def _alike(node: Node, other: Node) -> int:
     return 1 + sum(shared(one, two) for one, two in bodies)
 
 
+@lru_cache(maxsize=4096)  # of inner blocks it is asked for each block that they are in
 def _paired(body: tuple[Node, ...], other: tuple[Node, ...]) -> tuple[tuple[int, int], ...]:
     """The places of the statements that two blocks share: as many as there can be without changing their order."""
     alike = [[_alike(node, one) for one in other] for node in body]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import chain, count
 from typing import NamedTuple
@@ -96,7 +96,7 @@ def _functions(text: str) -> tuple[Definition, ...]:
 def _inside(regions: Iterable[Region], first: int, last: int) -> tuple[Region, ...]:
     """The parts of regions that lie in some lines, counted from the first of those."""
     return tuple(
-        replace(r, first_line=max(r.first_line, first) - first + 1, last_line=min(r.last_line, last) - first + 1)
+        Region(max(r.first_line, first) - first + 1, min(r.last_line, last) - first + 1, r.path, r.name)
         for r in regions
         if r.first_line <= last and r.last_line >= first
     )

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
-from jinja2 import Environment, pass_context
+from jinja2 import Environment, Template, pass_context
 from jinja2.runtime import Context
 
 from cutegen.codegen.formatting import WIDTH, call
@@ -71,7 +71,15 @@ class _Printer:
         derived = {name: getattr(statement, name) for name in ("place",) if hasattr(statement, name)}
         template = self._environment.get_template(f"parts/{statement.template}.j2")
         # Laid out from column 0, in what is left of a line
-        return template.render(own | derived | {"fit": partial(_fitted, WIDTH - column)})
+        seen = {**_known(template), **own, **derived, "fit": partial(_fitted, WIDTH - column)}
+        context = self._environment.context_class(self._environment, seen, template.name, template.blocks)
+        return "".join(template.root_render_func(context))
+
+
+@lru_cache(maxsize=256)
+def _known(template: Template) -> dict[str, Any]:
+    """What a template sees besides what it is given. Its own `render` makes this anew for each of many statements."""
+    return dict(template.globals)
 
 
 def _fitted(width: int, head: str, items: Sequence[str], tail: str) -> str:

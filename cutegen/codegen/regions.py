@@ -7,7 +7,7 @@ before and after what it encloses. `separate` takes the marks out again, so the 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from jinja2 import nodes
 from jinja2.ext import Extension
@@ -46,7 +46,7 @@ def region_at(regions: tuple[Region, ...], line: int) -> Region | None:
 
 def shifted(regions: tuple[Region, ...], lines: int) -> tuple[Region, ...]:
     """The regions of a text that stands `lines` further down."""
-    return tuple(replace(r, first_line=r.first_line + lines, last_line=r.last_line + lines) for r in regions)
+    return tuple(Region(r.first_line + lines, r.last_line + lines, r.path, r.name) for r in regions)
 
 
 def separate(marked: str) -> tuple[str, tuple[Region, ...]]:

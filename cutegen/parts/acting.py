@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 from math import prod
 from types import CodeType, SimpleNamespace
@@ -217,7 +217,7 @@ class Acting:
         """The first active thread of its warp. Raises ValueError for an agent of several warps."""
         if len({self.threads[place] // WARP for place in self.active}) != 1:
             raise ValueError(f"{self.agent} has several warps, of which each elects a thread")
-        return replace(self, active=self.active[:1])
+        return self._view(self.active[:1])
 
     def together(self, does: str) -> None:
         """Refuses an act of all of the agent's threads where some of them do not take part in it."""
@@ -236,7 +236,13 @@ class Acting:
             refuse("partial", text, self.agent)
 
     def _only(self, places: tuple[int, ...]) -> Acting | None:
-        return replace(self, active=places) if places else None
+        return self._view(places) if places else None
+
+    def _view(self, places: tuple[int, ...]) -> Acting:
+        """The agent, of whose threads those at some places are active. It is as `replace` makes it, in less time."""
+        view = object.__new__(Acting)
+        view.__dict__.update(self.__dict__, active=places)
+        return view
 
     def counted(self, of: Callable[[Any], Any], text: str) -> Iterator[tuple[Any, int]]:
         """What `of` makes of a text's value, once for each that there is, and how many active threads have it."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from unittest import mock
 
 from cutegen.compiling.loading import load
-from cutegen.contract import as_called, compiled_by, make_known
+from cutegen.contract import as_called, asks_multiprocessors, compiled_by, make_known
 from cutegen.errors import CutegenError
 from cutegen.language.model import KernelSpec, Tensor
 from cutegen.verification.blocks import with_blocks
@@ -189,11 +189,17 @@ class EmulatorExecutor:
     ) -> Ran:
         from cutegen.emulator import FixedGrid
 
+        if grid is not None and not self._is_compiled(module) and asks_multiprocessors(module):
+            # It is compiled for so many at once, and not for the blocks of a GPU before
+            module, grid = with_blocks(module, grid), None
         try:
             return self._run(module, spec, args, orders, judge, blocks, grid)
         except FixedGrid:
             assert grid is not None
             return self._run(with_blocks(module, grid), spec, args, orders, judge, blocks, None)
+
+    def _is_compiled(self, module: ModuleType) -> bool:
+        return module in self._installed or bool(self._kept.of(module))
 
     def _run(
         self,

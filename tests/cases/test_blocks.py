@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from sweep_kit import sampled
 
 from cutegen.cases.plan import CasesPlan
 from cutegen.codegen import Module, generate
@@ -51,6 +52,8 @@ def test_a_case_of_few_blocks_leaves_the_kernels_of_other_targets_out(tmp_path: 
     assert {case.of[0] for case in cases} == {plan.cases[0].case}
     report = verify_case(plan, cases[0], module, executor)
     assert report.status == "passed", report.message
+    assert cases[0].blocks is not None  # for which it was compiled, and for no others
+    assert [*executor._installed] == [with_blocks(module, cases[0].blocks)]
 
 
 @pytest.mark.parametrize(
@@ -64,12 +67,12 @@ def test_a_kernel_has_the_targets_on_which_no_case_before_takes_its_calls(
     assert plan.targets_of(plan.cases[number], {"M": 64, "N": size, "K": 64}) == targets
 
 
-def test_code_is_that_of_every_target_that_has_the_same(tmp_path: Path) -> None:
+@pytest.mark.parametrize("lines", sampled([True, False]))
+def test_code_is_that_of_every_target_that_has_the_same(lines: bool, tmp_path: Path) -> None:
     text = TWO.replace("[sm_80, sm_90a]", "[sm_80, sm_86, sm_90a]")
-    for lines in (False, True):
-        first, second = builds(load_module(made(text, tmp_path)[2]), lines=lines)
-        assert first.is_of(["sm_86"]) and first.is_of(["sm_80"]) and not first.is_of(["sm_90a"])
-        assert second.is_of(["sm_90a"]) and not second.is_of(["sm_80", "sm_86"])
+    first, second = builds(load_module(made(text, tmp_path)[2]), lines=lines)
+    assert first.is_of(["sm_86"]) and first.is_of(["sm_80"]) and not first.is_of(["sm_90a"])
+    assert second.is_of(["sm_90a"]) and not second.is_of(["sm_80", "sm_86"])
 
 
 @pytest.mark.parametrize("more", ["", "    warps: {roles: pingpong}\n"])

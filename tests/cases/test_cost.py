@@ -9,11 +9,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any
 from unittest import mock
 
 import pytest
+from choosing_kit import plan_of
 
 import cutegen
 from cutegen.analysis.cost import Cost
@@ -21,9 +22,10 @@ from cutegen.analysis.proof import prove
 from cutegen.analysis.report_text import as_lines
 from cutegen.cases.calls import Call, calls, of_group, taken
 from cutegen.cases.plan import CasesPlan
-from cutegen.codegen import generate
+from cutegen.codegen import Module, generate
 from cutegen.codegen.cplusplus import header_text
 from cutegen.compiling.loading import load
+from cutegen.compiling.unassembled import unassembled_code, without_empty_kernel
 from cutegen.contract import chooses, compiled_arguments, copies, replace_multiprocessors
 from cutegen.families.gemm.wgmma.compared import EXCHANGED, IN_TURN, LONG, ONE, SEVERAL
 from cutegen.families.gemm.wgmma.cost import COOPERATIVE, PACE, PACE_OF_TWO, PINGPONG, cost_of
@@ -59,6 +61,7 @@ schedule:
   - {for: {cost: least}, tiler: {M: 128, N: 256, K: 64}, mma: {atom: wgmma}}
   - {for: {cost: least}, tiler: {M: 128, N: 192, K: 64}, mma: {atom: wgmma}, warps: {roles: pingpong}}
 """
+SMALL = "N: 256", "N: 64"  # a tile that compiles soon
 LEFT_OUT = TEXT[: TEXT.index("schedule:")]
 TWO = """\
 cutegen: 1
@@ -77,9 +80,22 @@ schedule:
 
 
 def planned(text: str) -> tuple[CasesPlan, str]:
-    (module,) = generate(text, "products.yaml").modules
+    module = made(text)
     assert isinstance(module.plan, CasesPlan)
     return module.plan, module.text
+
+
+def planned_alone(text: str) -> CasesPlan:
+    """The plan, without the module's text."""
+    plan = plan_of(text)
+    assert isinstance(plan, CasesPlan)
+    return plan
+
+
+@functools.cache  # of many schedules, each of which is planned and printed
+def made(text: str) -> Module:
+    (module,) = generate(text, "products.yaml").modules
+    return module
 
 
 def printed_choice(text: str) -> Callable[..., int]:
@@ -110,7 +126,7 @@ def test_the_module_chooses_the_kernel_that_the_plan_does(text: str, modes: tupl
 
 
 def test_few_rows_get_the_kernel_for_few_rows_and_many_one_for_many() -> None:
-    plan, _ = planned(TEXT)
+    plan = planned_alone(TEXT)
     assert plan.chosen_for({"M": 8, "N": 4096, "K": 4096}) == 0
     assert plan.chosen_for({"M": 8192, "N": 8192, "K": 8192}) in (1, 2)
 
@@ -139,7 +155,7 @@ def test_one_tile_more_than_run_at_a_time_is_another_round() -> None:
 
 
 def test_the_estimate_of_a_call_is_that_of_the_kernel_that_it_takes_and_as_long_as_its_parts() -> None:
-    plan, _ = planned(TEXT)
+    plan = planned_alone(TEXT)
     for m, n, k in product((8, 300, 4096), (1024, 5120), (64, 4096, 30000)):
         sizes = {"M": m, "N": n, "K": k}
         estimate = plan.estimate(sizes)
@@ -151,7 +167,7 @@ def test_the_estimate_of_a_call_is_that_of_the_kernel_that_it_takes_and_as_long_
 
 def test_a_target_decides_which_case_is_taken_where_it_is_known() -> None:
     cases = Conditions(targets=("sm_90a",)), Conditions()
-    plan, _ = planned(TEXT)
+    plan = planned_alone(TEXT)
     of_two = replace(plan, conditions=cases, cases=plan.cases[:2], moved=None)
     sizes = {"M": 8, "N": 8, "K": 8}
     assert of_two.taken(sizes) is of_two.taken(sizes, "sm_90a") is of_two.cases[0]
@@ -159,7 +175,7 @@ def test_a_target_decides_which_case_is_taken_where_it_is_known() -> None:
 
 
 def test_each_kernel_is_verified_on_sizes_of_its_own_whatever_calls_would_choose() -> None:
-    plan, _ = planned(TEXT)
+    plan = planned_alone(TEXT)
     by_kernel = {number: [c for c in derive_cases(plan) if c.chosen == number] for number in range(3)}
     assert all(len(cases) > 5 for cases in by_kernel.values())
     for number, cases in by_kernel.items():
@@ -167,7 +183,7 @@ def test_each_kernel_is_verified_on_sizes_of_its_own_whatever_calls_would_choose
 
 
 def test_estimates_grow_with_every_size() -> None:
-    plan, _ = planned(TEXT)
+    plan = planned_alone(TEXT)
     assert plan.moved is not None
     steps = (1, 64, 100, 1000, 1024, 5000, 20000)
     for cost, (m, n, k) in product(plan.costs, product(steps, repeat=3)):
@@ -213,11 +229,11 @@ def test_another_case_behind_those_is_never_taken(case: str) -> None:
 
 def test_a_case_by_its_cost_that_says_nothing_else_stands_for_all_that_are_compared() -> None:
     head = TEXT[: TEXT.index("schedule:")]
-    plan, _ = planned(head + "schedule:\n  - {for: {cost: least}, mma: {atom: wgmma}}\n")
+    plan = planned_alone(head + "schedule:\n  - {for: {cost: least}, mma: {atom: wgmma}}\n")
     assert len(plan.cases) > 8
     assert all(one.by_cost for one in plan.conditions)
     few = "  - {for: {M: '<= 4'}, tiler: {M: 16}, mma: {atom: wgmma, rows: N}}\n"
-    with_few, _ = planned(f"{head}schedule:\n{few}  - {{for: {{cost: least}}, mma: {{atom: wgmma}}}}\n")
+    with_few = planned_alone(f"{head}schedule:\n{few}  - {{for: {{cost: least}}, mma: {{atom: wgmma}}}}\n")
     assert len(with_few.cases) == len(plan.cases) + 1
     assert with_few.taken({"M": 4, "N": 4096, "K": 4096}) is with_few.cases[0]
 
@@ -226,14 +242,13 @@ def test_what_is_written_of_that_case_leaves_it_alone() -> None:
     text = (
         TEXT[: TEXT.index("schedule:")] + "schedule:\n  - {for: {cost: least}, tiler: {M: 128}, mma: {atom: wgmma}}\n"
     )
-    plan, _ = planned(text)
+    plan = planned_alone(text)
     assert len(plan.cases) == 1
 
 
 def test_what_is_resolved_is_the_same_module() -> None:
-    text = TEXT[: TEXT.index("schedule:")] + "schedule:\n  - {for: {cost: least}, mma: {atom: wgmma}}\n"
-    (module,) = generate(text, "products.yaml").modules
-    (again,) = generate(write_spec(module.spec), "products.yaml").modules
+    module = made(f"{LEFT_OUT}schedule:\n  - {{for: {{cost: least}}, mma: {{atom: wgmma}}}}\n")
+    again = made(write_spec(module.spec))
     assert again.text.split("\n", 3)[3] == module.text.split("\n", 3)[3]
 
 
@@ -248,7 +263,7 @@ def test_a_tensor_that_a_call_may_copy_may_stand_anywhere(align: int, kept: int)
 
 
 def test_the_proof_has_the_estimates_of_sizes_that_are_asked_for() -> None:
-    plan, _ = planned(TEXT)
+    plan = planned_alone(TEXT)
     sizes = {"M": 256, "N": 8192, "K": 8192}
     (choice,) = prove(plan, [sizes]).choices
     assert [case for case, _ in choice.estimates] == [case.case for case in plan.cases]
@@ -258,7 +273,7 @@ def test_the_proof_has_the_estimates_of_sizes_that_are_asked_for() -> None:
 
 
 def test_the_proof_names_the_kernel_of_sizes_for_which_none_are_compared() -> None:
-    plan, _ = planned(FOR_SOME + NARROW)
+    plan = planned_alone(FOR_SOME + NARROW)
     few, narrow = {"M": 4, "N": 64, "K": 64}, {"M": 64, "N": 63, "K": 64}
     proof = prove(plan, [few, narrow])
     assert [(one.taken, one.estimates) for one in proof.choices] == [(plan.cases[i].case, ()) for i in (0, 4)]
@@ -281,7 +296,7 @@ def test_calls_of_other_sizes_than_the_compared_ones_have_one_number_together() 
         assert (chosen == 3) == (few or narrow) == (not plan.compares(sizes))
         assert plan.taken(sizes) is plan.cases[0 if few else 4 if narrow else 1 + chosen]
         assert bool(plan.estimates(sizes)) == (chosen < 3)
-    (module,) = generate(FOR_SOME + NARROW, "products.yaml").modules
+    module = made(FOR_SOME + NARROW)
     assert "if (size_M <= 4 || size_N % 8 != 0) return 3;" in header_text(module, "specs/products.yaml")
 
 
@@ -294,29 +309,32 @@ def test_where_nothing_is_written_kernels_are_compared_for_sizes_that_wide_acces
     targets: str, others: int
 ) -> None:
     head = TEXT[: TEXT.index("schedule:")]
-    plan, _ = planned(f"{head}targets: {targets}\n")
+    plan = planned_alone(f"{head}targets: {targets}\n")
     compared = [one for one in plan.conditions if one.by_cost]
     assert len(compared) > 8 and len(plan.cases) == len(compared) + others
     assert all(one.sizes == {"N": (SizeIs("%", 8),)} for one in compared)
-    whole = planned(f"{head}divisible: {{N: 8}}\ntargets: [sm_90a]\n")[0]
+    whole = planned_alone(f"{head}divisible: {{N: 8}}\ntargets: [sm_90a]\n")
     assert [plan.cases[i].smem_bytes for i in plan.by_cost] == [case.smem_bytes for case in whole.cases]
 
 
 def test_a_call_compiles_the_kernel_that_it_takes_and_no_other(tmp_path: Path) -> None:
     import cutlass.cute as cute
 
-    _, printed = planned(FOR_SOME + NARROW)
+    def entries(module: ModuleType, kernels: tuple[int, ...]) -> int:
+        with unassembled_code():
+            options = (cute.KeepPTX(), cute.PtxasOptions("-O0"))
+            compiled = module.compile_for("sm_90a", options=options, kernels=kernels)
+        return without_empty_kernel(compiled.artifacts.PTX).count(".visible .entry")
+
+    _, printed = planned((FOR_SOME + NARROW.replace("{mma", "{tiler: {M: 64, N: 64}, mma")).replace(*SMALL))
     (tmp_path / "product.py").write_text(printed)
     module = load(tmp_path / "product.py", "product_of_some")
-    for kernels, entries in (((1,), 1), ((3,), 2)):  # what its sizes give to none that are compared are two
-        compiled = module.compile_for("sm_90a", options=(cute.KeepPTX(),), kernels=kernels)
-        assert compiled.artifacts.PTX.count(".visible .entry") == entries
-    _, printed = planned(TEXT)
+    assert entries(module, (1,)) == 1
+    assert entries(module, (3,)) == 2  # what its sizes give to none that are compared are two
+    _, printed = planned(TEXT.replace(*SMALL))
     (tmp_path / "product.py").write_text(printed)
     module = load(tmp_path / "product.py", "product_of_three")
-    for kernels in ((1,), module.ALL):
-        compiled = module.compile_for("sm_90a", options=(cute.KeepPTX(),), kernels=kernels)
-        assert compiled.artifacts.PTX.count(".visible .entry") == len(kernels)
+    assert entries(module, module.ALL) == len(module.ALL) == 3
     asked: list[tuple[int, ...]] = []
     with (
         mock.patch("torch.cuda.get_device_capability", lambda device: (9, 0)),
@@ -371,7 +389,9 @@ def test_the_compiled_function_gets_copies_and_the_number_of_a_kernel(tmp_path: 
 
 def test_two_products_load_each_operand_once() -> None:
     """Of products side by side a step loads one A and both Bs."""
-    (one,), (two,) = ([cost_of(plan) for plan in (cases.cases[1],)] for cases in (planned(TEXT)[0], planned(TWO)[0]))
+    (one,), (two,) = (
+        [cost_of(plan) for plan in (cases.cases[1],)] for cases in (planned_alone(TEXT), planned_alone(TWO))
+    )
     assert two.load_rows == one.load_rows  # of 128 rows
     assert two.load_columns == one.load_columns  # of 256 columns, and of 128 of either product
 
@@ -380,7 +400,7 @@ def test_every_tile_that_is_compared_was_measured() -> None:
     """Other tiles are as fast as others of their kind; of these the estimate knows how fast they are."""
     for kind, tiles in ((EXCHANGED_KIND, EXCHANGED), (COOPERATIVE, LONG), (PINGPONG, IN_TURN)):
         assert {(tile.rows, tile.columns) for tile in tiles} <= set(PACE[kind])
-    plan, _ = planned(f"{TWO[: TWO.index('schedule:')]}targets: [sm_90a]\n")
+    plan = planned_alone(f"{TWO[: TWO.index('schedule:')]}targets: [sm_90a]\n")
     several = [plan.cases[number] for number in plan.by_cost]
     assert len(several) == len(SEVERAL)
     for one in several:
@@ -389,7 +409,7 @@ def test_every_tile_that_is_compared_was_measured() -> None:
 
 
 def test_the_pace_of_two_products_is_their_own() -> None:
-    plan, _ = planned(TWO)
+    plan = planned_alone(TWO)
     with mock.patch.dict(PACE_OF_TWO[EXCHANGED_KIND], {(32, 64): 7.0}):
         slow = cost_of(plan.cases[0])
     faster = 7.0 / PACE_OF_TWO[EXCHANGED_KIND][32, 64]
@@ -399,24 +419,24 @@ def test_the_pace_of_two_products_is_their_own() -> None:
 def test_a_set_of_schedules_leaves_room_for_cases_of_other_targets() -> None:
     """With too many cases the schedule would silently become a single one."""
     targets = "[sm_80, sm_89, sm_90a, sm_100a]"
-    plan, _ = planned(f"{LEFT_OUT}targets: {targets}\n")
+    plan = planned_alone(f"{LEFT_OUT}targets: {targets}\n")
     assert sum(one.by_cost for one in plan.conditions) == len(ONE)
 
 
 @pytest.mark.parametrize("targets", ["[sm_90a]", "[sm_80, sm_90a]"])
 def test_where_all_sizes_are_fixed_the_kernel_with_the_least_estimate_is_the_only_one(targets: str) -> None:
-    whole, _ = planned(f"{LEFT_OUT}divisible: {{N: 8}}\ntargets: [sm_90a]\n")
+    whole = planned_alone(f"{LEFT_OUT}divisible: {{N: 8}}\ntargets: [sm_90a]\n")
     for sizes in ({"M": 8, "N": 5120, "K": 16384}, {"M": 300, "N": 4096, "K": 4096}, {"M": 4096, "N": 8192, "K": 2048}):
-        (module,) = generate(f"{LEFT_OUT}static: {sizes}\ntargets: {targets}\n".replace("'", ""), "x.yaml").modules
+        module = made(f"{LEFT_OUT}static: {sizes}\ntargets: {targets}\n".replace("'", ""))
         found = [plan.tile for plan in module.plan.kernels if plan.spec.targets == ("sm_90a",)]
         tile = dict(whole.taken(sizes).tile)  # of a fixed size no more than there is
         assert found == [{**tile, "M": min(tile["M"], sizes["M"])}] and "_cheapest" not in module.text
 
 
 def test_where_one_size_is_free_kernels_that_no_call_takes_are_left_out() -> None:
-    whole, _ = planned(f"{LEFT_OUT}divisible: {{N: 8}}\ntargets: [sm_90a]\n")
+    whole = planned_alone(f"{LEFT_OUT}divisible: {{N: 8}}\ntargets: [sm_90a]\n")
     fixed = {"N": 4096, "K": 4096}
-    some, _ = planned(f"{LEFT_OUT}static: {fixed}\ntargets: [sm_90a]\n".replace("'", ""))
+    some = planned_alone(f"{LEFT_OUT}static: {fixed}\ntargets: [sm_90a]\n".replace("'", ""))
     assert 1 < len(some.cases) < len(whole.cases)
     tiles = [(plan.tile, plan.smem_bytes) for plan in some.cases]
     for m in (*range(1, 2000), 2500, 3000, 4096, 9000, 20000, 50000):
@@ -448,8 +468,7 @@ def test_cases_with_one_schedule_share_their_functions_without_a_parameter() -> 
     ids=["no schedule", "Ampere alone", "an atom", "tuned"],
 )
 def test_a_gemm_without_a_schedule_gets_all_that_are_compared(more: str, by_cost: int, others: int) -> None:
-    (module,) = generate(LEFT_OUT.replace(", align: 16", "") + more, "product.yaml").modules
-    schedule = module.plan.spec.schedule
+    schedule = plan_of(LEFT_OUT.replace(", align: 16", "") + more).spec.schedule
     cases = schedule.cases if isinstance(schedule, Cases) else (Case(Conditions(), schedule),)
     assert sum(case.conditions.by_cost for case in cases) == by_cost
     assert sum(not case.conditions.by_cost for case in cases) == others

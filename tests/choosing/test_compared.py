@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from choosing_kit import plan_of
 
 import cutegen
 from cutegen.analysis.cost import estimates
@@ -52,9 +53,9 @@ REST = "  - {mma: {atom: wgmma}, copies: {C: {atom: universal}}}\n"
 
 
 def planned(text: str) -> CasesPlan:
-    (module,) = generate(text, "linear.yaml").modules
-    assert isinstance(module.plan, CasesPlan)
-    return module.plan
+    plan = plan_of(text)
+    assert isinstance(plan, CasesPlan)
+    return plan
 
 
 @pytest.mark.parametrize("promise", ["static: {N: 4096}", "static: {N: 4096, K: 4096}", "divisible: {N: 8}"])
@@ -135,10 +136,8 @@ def test_a_case_that_another_ones_accesses_leave_nothing_for_says_what_keeps_it(
 )
 def test_no_tile_is_larger_than_a_fixed_size_needs(sizes: str) -> None:
     """Of a fixed size that is smaller than a tile, pieces beyond it would be stored over the first one."""
-    (module,) = generate(
-        f"{COMPARED[: COMPARED.index('schedule')]}static: {sizes}\ntargets: [sm_90a]\n", "x.yaml"
-    ).modules
-    kernels = [plan for plan in module.plan.kernels if isinstance(plan, WarpspecializedPlan)]
+    whole = plan_of(f"{COMPARED[: COMPARED.index('schedule')]}static: {sizes}\ntargets: [sm_90a]\n")
+    kernels = [plan for plan in whole.kernels if isinstance(plan, WarpspecializedPlan)]
     assert kernels and len({(str(plan.spec.schedule.as_data())) for plan in kernels}) == len(kernels)
     for plan in kernels:
         for mode, unit in ((plan.m, 64), (plan.n, 16)):  # rows and columns of a product

@@ -41,9 +41,10 @@ compute: C = A @ B.T * SCALAR + TENSOR
 targets: [TARGET]
 """
 SPECS = {
-    "rows": ROWS,
+    "rows": ROWS.replace("[sm_80, sm_90a]", "[sm_80]"),
     "tensor cores": GEMM.replace("TARGET", "sm_80") + "schedule: {mma: {atom: mma_sync}}\n",
     "warpgroups": GEMM.replace("TARGET", "sm_90a") + "schedule: {mma: {atom: wgmma}, cluster: {K: 2}}\n",
+    "rows of clusters": ROWS,
 }
 
 
@@ -62,7 +63,7 @@ def errors(text: str) -> list[Diagnostic]:
 @pytest.mark.parametrize(
     ("kind", "code", "names"),
     [
-        ("rows", "CG113", {"scalar": "i"}),
+        ("rows of clusters", "CG113", {"scalar": "i"}),
         ("rows", "CG113", {"scalar": "blocks"}),
         ("rows", "CG113", {"scalar": "column"}),
         ("rows", "CG113", {"scalar": "RESIDENT"}),
@@ -94,18 +95,19 @@ def scopes(text: str) -> Iterator[set[str]]:
         tables += table.get_children()
 
 
-@pytest.mark.parametrize("kind", sampled([*SPECS]))
-def test_a_scalar_takes_no_place_that_the_module_has(kind: str) -> None:
+@pytest.mark.parametrize(("kind", "first"), sampled([(kind, first) for kind in SPECS for first in (0, 5)], 8))
+def test_a_scalar_takes_no_place_that_the_module_has(kind: str, first: int) -> None:
     """Named as anything beside it, a scalar is refused, or that has another name: never are both called the same."""
     base = generate(named(kind, scalar="zq9"), "x.yaml").modules[0].text
     beside = set().union(*(names for names in scopes(base) if "zq9" in names))
     others = sorted(name for name in beside - {"zq9"} if not name.startswith("_"))
     assert len(others) > 50
-    for name in others[::5]:
-        text = named(kind, scalar=name)
-        if not errors(text):
-            made = generate(text, "x.yaml").modules[0].text
-            assert _bare(made) != _bare(re.sub(r"\bzq9\b", name, base)), name
+    for name in others[first::10]:
+        try:
+            (made,) = generate(named(kind, scalar=name), "x.yaml").modules
+        except SpecError:
+            continue
+        assert _bare(made.text) != _bare(re.sub(r"\bzq9\b", name, base)), name
 
 
 def _bare(text: str) -> str:

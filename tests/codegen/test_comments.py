@@ -6,10 +6,12 @@ import contextlib
 import io
 import re
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 from cutegen.codegen import generate
+from cutegen.compiling.unassembled import unassembled_code
 from cutegen.verification.executor import load_module
 
 pytest.importorskip("cutlass")
@@ -43,6 +45,13 @@ targets: [sm_80]
 """
 
 
+def compile_unassembled(module: ModuleType) -> None:
+    import cutlass.cute as cute
+
+    with unassembled_code():
+        module.compile_for(module.TARGETS[0], options=(cute.PtxasOptions("-O0"),))
+
+
 def printed_shapes(text: str, names: dict[str, str], folder: Path) -> dict[str, str]:
     """Shapes that CuTeDSL prints for variables, each right after the line that starts with the given text."""
     lines = []
@@ -56,7 +65,7 @@ def printed_shapes(text: str, names: dict[str, str], folder: Path) -> dict[str, 
     path.write_text("\n".join(lines) + "\n")
     module = load_module(path)
     with contextlib.redirect_stdout(io.StringIO()) as said:
-        module.compile_for(module.TARGETS[0])
+        compile_unassembled(module)
     found = re.findall(r"^SHAPE (\w+) (.*)$", said.getvalue(), re.MULTILINE)
     return {name: shape.replace(" ", "").replace(",)", ")") for name, shape in found}
 

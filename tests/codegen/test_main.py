@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -19,6 +20,7 @@ from cutegen.verification.executor import load_module
 HEAD = "cutegen: 1\nkernel: trial\ntargets: [sm_90a]\n"
 GEMM = HEAD + "op: gemm\ntensors:\n  A: {{shape: [M, K], dtype: {0}}}\n  B: {{shape: [N, K], dtype: {0}}}\n"
 GEMM += "  D: {{shape: [M, N], dtype: {1}, role: out}}\ncompute: D = A @ B.T\n"
+ONE = "schedule: {mma: {atom: wgmma}}\n"  # of the many that are compared where none is written
 TENSORS = "  X: {shape: [M, N], dtype: f32}\n  Y: {shape: [M, N], dtype: f32}\n  B: {shape: [M, N], dtype: bf16}\n"
 ROWS = HEAD + "op: rowwise\ntensors:\n  X: {shape: [M, N], dtype: f32}\n  D: {shape: [M, N], dtype: bf16, role: out}\n"
 
@@ -43,9 +45,9 @@ SPECS = {
     "bf16 on the way": (spec("D = cast(X * Y, bf16) * 3", "f32"), -6),
     "whole numbers of sums": (spec("D = cast(X * 3 + Y, i8)", "i8"), -11),
     "truth of sums": (spec("D = X + Y > 1", "bool"), -11),
-    "a product of bf16": (GEMM.format("bf16", "f32"), -11),
+    "a product of bf16": (GEMM.format("bf16", "f32") + ONE, -11),
     "a product of f64": (GEMM.format("f64", "f64"), -40),
-    "a product of f8, of whose sums tensor cores keep 14 bits": (GEMM.format("f8e4m3", "f32"), -6),
+    "a product of f8, of whose sums tensor cores keep 14 bits": (GEMM.format("f8e4m3", "f32") + ONE, -6),
 }
 JUMPS = {  # whether the last bits of what is computed decide what an element is
     "what is copied": False,
@@ -59,6 +61,7 @@ JUMPS = {  # whether the last bits of what is computed decide what an element is
 }
 
 
+@cache
 def made(text: str) -> Module:
     return generate(text, "specs/trial.yaml").modules[0]
 
@@ -140,7 +143,7 @@ HALVES = ROWS.replace("bf16, role", "i8, role") + "compute: D = cast(round(X * (
 CANCELS = ROWS + "compute: D = 1 / (X - mean(X, N))\n"
 SUMS = ROWS.replace("[M, N], dtype: bf16, role", "[M], dtype: f32, role") + "compute: D = sum(X, N)\n"
 FAR = spec("D = (X + 100000) * 3 - 300000", "f32")
-PRODUCT = GEMM.format("bf16", "bf16")
+PRODUCT = GEMM.format("bf16", "bf16") + ONE
 LOG2_E = 1.4426950408889634
 # A spec, how its right output is changed, and how many elements are then wrong: at least, if it is more than one
 RUNS: dict[str, tuple[str, Change, int]] = {

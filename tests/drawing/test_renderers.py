@@ -228,7 +228,7 @@ def test_markup_in_names_is_escaped() -> None:
 # ---------------------------------------------------------------------------------------------------------- png
 
 
-@pytest.mark.parametrize("name", ["layout", "gemm pipeline"])
+@pytest.mark.parametrize("name", ["layout", pytest.param("gemm pipeline", marks=pytest.mark.sweep), "long names"])
 def test_png_is_the_svg_with_its_text_drawn(name: str) -> None:
     figure, root = all_figures()[name], svg(name)
     image = decode_png(render_png(figure), 300)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from compiling_kit import Compiler
+from sweep_kit import sampled
 from telling_kit import telling_cases
 
 pytest.importorskip("cutlass")
@@ -58,7 +59,7 @@ SPECS = {
 }
 
 
-@pytest.mark.parametrize("spec", SPECS.values(), ids=list(SPECS))
+@pytest.mark.parametrize("spec", sampled(SPECS.values(), 4), ids=list(SPECS))  # truths of elements and of rows
 def test_nan_keeps_no_comparison(spec: str, tmp_path: Path) -> None:
     (module,) = generate(spec, "x.yaml").modules
     path = tmp_path / module.name

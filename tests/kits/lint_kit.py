@@ -5,6 +5,7 @@ from __future__ import annotations
 from cutegen.codegen import generate
 from cutegen.language.diagnostics import Diagnostic, SpecError
 from cutegen.language.model import KernelSpec
+from cutegen.language.reader import read_specs
 from cutegen.lint import all_performance_rules, all_rules, check
 from cutegen.planning import resolve
 from cutegen.planning.report import Report
@@ -21,7 +22,16 @@ def found_in(text: str) -> tuple[Diagnostic, ...]:
 
 def advice(text: str) -> list[Diagnostic]:
     """What is said on the speed of a kernel that is right."""
-    return [d for d in generate(text, "x.yaml", performance=True).warnings if d.code in ADVICE]
+    found: list[Diagnostic] = []
+    for spec in read_specs(text, "x.yaml"):  # as `generate` does it, which prints the module besides
+        report = Report(spec.source)
+        resolved = resolve(spec, report)
+        if not report.failed:
+            check(resolved, report, performance=True)
+        if report.failed:
+            raise SpecError(report.diagnostics)
+        found += (d for d in report.diagnostics if d.code in ADVICE)
+    return found
 
 
 def checked(spec: KernelSpec) -> list[Diagnostic]:

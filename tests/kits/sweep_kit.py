@@ -63,6 +63,7 @@ PARTS = {
         "test_floats",
         "test_nan_passes_through",
     ),
+    "codegen/test_nested_references.py": ("test_a_function_of_a_sum_in_a_product_is_that_of_the_sum",),
     "codegen/test_regions.py": ("test_every_line_of_a_kernel_comes_from_a_key",),
     "compiling/test_artefacts.py": ("test_spills_agree_with_ptxas",),
     "compiling/test_unassembled.py": ("test_the_ptx_is_that_of_a_whole_compilation",),
@@ -100,6 +101,7 @@ PARTS = {
         "test_mutants",
         "test_rows_shared_by_the_blocks_of_a_cluster",
     ),
+    "emulator/synchronisation/test_copies_together.py": ("test_at_once_is_as_in_turn",),
     "emulator/synchronisation/test_compiled_kernels.py": ("test_mutants_of_it",),
     "emulator/warps/test_core_products.py": ("test_what_nothing_has_written_is_as_lost",),
     "emulator/warps/test_compiled_gemms.py": ("test_products_of_small_integers_are_exact",),
@@ -134,6 +136,7 @@ PARTS = {
         "test_a_mistake_is_seen",
         "test_right",
     ),
+    "families/gemm/wgmma/test_boxes.py": ("test_a_mistake_in_what_lies_inside_is_refused",),
     "families/gemm/wgmma/test_fixed.py": ("test_what_lies_beyond_a_fixed_size_is_left_out",),
     "families/gemm/wgmma/test_multiprocessors.py": (
         "test_a_grid_has_as_many_blocks_as_run_at_once_and_results_are_the_same_bits",
@@ -251,10 +254,7 @@ PARTS = {
         "test_what_counts_wrong_for_warps_that_wait_is_found",
         "test_other_ways_to_count_pass",
     ),
-    "verification/test_op_mutants.py": (
-        "test_an_op_that_is_right_passes",
-        "test_an_op_that_is_wrong_is_told",
-    ),
+    "verification/test_op_mutants.py": ("test_an_op_that_is_right_passes",),
     "verification/test_runner.py": (
         "test_a_broken_kernel_is_caught",
         "test_a_missing_host_check_is_caught",

@@ -41,6 +41,11 @@ def about(mistake: Mistake) -> tuple[str, str, str]:
     return mistake.kind, mistake.what, str(found)
 
 
+def of_each_kind(tried: Sequence[Mistake]) -> list[Mistake]:
+    """The first mistake of each kind of statement, of what is wrong with it, and of what it is of."""
+    return list({about(one): one for one in reversed(tried)}.values())
+
+
 def _bodies(statement: Statement) -> Iterator[tuple[str, Body]]:
     for field in fields(statement):
         value = getattr(statement, field.name)

@@ -117,7 +117,15 @@ def test_the_bad_spec_has_the_problem(tmp_path: Path, found: Page) -> None:
         assert not errors and found.code in [d.code for d in said]
 
 
-@pytest.mark.parametrize("found", PAGES.values(), ids=lambda found: found.code)
+# Of a product without a schedule 25 kernels are printed; that nothing is said of one, `choosing/test_atoms` says
+PLAINEST = ("CG266", "CG280")
+
+
+@pytest.mark.parametrize(
+    "found",
+    [pytest.param(found, marks=[pytest.mark.sweep] * (code in PLAINEST)) for code, found in PAGES.items()],
+    ids=lambda found: found.code,
+)
 def test_the_good_spec_has_no_problem(tmp_path: Path, found: Page) -> None:
     performance, notes = found.kind == "performance", found.severity == "note"
     assert not said_about(tmp_path, found.good, performance=performance, notes=notes)

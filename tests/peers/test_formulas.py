@@ -5,11 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from measuring_kit import made
+from choosing_kit import plan_of
 
-from cutegen.codegen import generate
 from cutegen.language.model import KernelSpec
+from cutegen.language.reader import read_specs
 from cutegen.peers.formulas import FORMULAS, Recognised, recognise
+from cutegen.planning import resolve
+from cutegen.planning.report import Report
 
 SPECS = Path(__file__).parents[2] / "specs"
 OF_OURS = {  # specs of this repository, and what of them is a known formula
@@ -55,7 +57,7 @@ def spec(op: str, tensors: str, statements: str, scalars: str = "", static: str 
     head = f"cutegen: 1\nkernel: mine\nop: {op}\ntensors:\n{lines}"
     tail = f"scalars: {scalars}\n" if scalars else ""
     tail += f"static: {static}\n" if static else ""
-    return made(f"{head}{tail}compute:\n{compute}targets: [sm_90a]\n").spec
+    return plan_of(f"{head}{tail}compute:\n{compute}targets: [sm_90a]\n").spec
 
 
 ROWS = "rowwise"
@@ -324,11 +326,11 @@ def test_names_are_those_that_play_the_same_part() -> None:
 def test_whole_numbers_are_no_reals() -> None:
     text = "cutegen: 1\nkernel: k\nop: rowwise\ntensors:\n  X: {shape: [M, N], dtype: i32}\n"
     text += "  Y: {shape: [M, N], dtype: f32, role: out}\ncompute:\n  - e = exp(X - max(X, N))\n  - Y = e / sum(e, N)\n"
-    assert recognise(made(f"{text}targets: [sm_90a]\n").spec) is None
+    assert recognise(plan_of(f"{text}targets: [sm_90a]\n").spec) is None
 
 
 @pytest.mark.parametrize("file", sorted(SPECS.glob("*.yaml")), ids=lambda file: file.stem)
 def test_specs_of_ours(file: Path) -> None:
-    for module in generate(file.read_text(), str(file)).modules:
-        found = recognise(module.spec)
-        assert (found.formula if found else None) == OF_OURS.get(module.spec.kernel)
+    for spec in read_specs(file.read_text(), str(file)):
+        found = recognise(resolve(spec, Report(spec.source)))
+        assert (found.formula if found else None) == OF_OURS.get(spec.kernel)

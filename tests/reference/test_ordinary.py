@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import product
 
 import pytest
 import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from sweep_kit import sampled
 
 from cutegen.dtypes import Dtype
 from cutegen.expressions.parsing import parse_compute
@@ -179,8 +181,7 @@ def test_ordinary_numbers_are_not_computed_fully() -> None:
         y.value[1, 2] = 1.0
 
 
-@pytest.mark.parametrize("name", OPERATIONS)
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("kind", "name"), sampled(product(KINDS, OPERATIONS), 5))  # all kinds, and all names
 def test_one_number_that_tells_nothing_decides_all_results_at_once(name: str, kind: str) -> None:
     quickly, fully = OPERATIONS[name]
     chance = torch.Generator().manual_seed(7)
@@ -229,8 +230,9 @@ def of_rows(text: str) -> KernelSpec:
     return KernelSpec(kernel="k", op="rowwise", tensors=tensors, compute=compute, schedule=schedule)
 
 
-@pytest.mark.parametrize("text", COMPUTED)
-@pytest.mark.parametrize("kind", ["random", "integers", "special", "rows", "magnitudes"])
+@pytest.mark.parametrize(  # every third one is of each text, and of each kind
+    ("kind", "text"), sampled(product(["random", "integers", "special", "rows", "magnitudes"], COMPUTED))
+)
 def test_parts_give_what_the_whole_gives(text: str, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     spec = of_rows(text)
     given = {t.name: data_for(t, (37, 50)[-len(t.shape) :], kind, 3, (1,)[: len(t.shape) - 1]) for t in spec.inputs}

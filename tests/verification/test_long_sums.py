@@ -7,6 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 
 import pytest
+from sweep_kit import sampled
 
 from cutegen.codegen import Module, generate
 from cutegen.emulator.machine import rounds_of_waits
@@ -143,7 +144,7 @@ def test_through_a_workspace_all_of_fewer_tiles_is_there(sizes: list[int], tmp_p
     assert (said, sizes) == ("", [(2**8 + 2) * 4 + 2])
 
 
-@pytest.mark.parametrize("bits", [7, 8])
+@pytest.mark.parametrize("bits", sampled([8, 7]))
 def test_what_counts_wrong_through_a_workspace_is_found(bits: int, tmp_path: Path) -> None:
     module = module_of(SPACED)
     said, failed = checked(module, changed(module, FETCH, rf"fetch = (\1) % {2**bits}\n"), tmp_path)

@@ -10,6 +10,9 @@ import pytest
 
 from cutegen.emulator.arithmetic.exponentials import BEYOND, exp2
 
+ONE = 2**120  # the unit of numbers with a fixed point
+LOG_2 = sum(ONE // (k * 2**k) for k in range(1, 120))
+
 
 def test_whole_exponents_are_exact() -> None:
     whole = np.arange(-900, 901)
@@ -26,12 +29,12 @@ def test_results_are_within_three_units_in_the_last_place() -> None:
 def _exact(exponent: float) -> Fraction:
     """2 to that power but for one part in 2**80, by its series with whole numbers."""
     whole = math.floor(exponent)
-    log_2 = Fraction(sum(2**100 // (k * 2**k) for k in range(1, 100)), 2**100)
-    term = total = Fraction(1)
+    power = math.floor((Fraction(exponent) - whole) * LOG_2)
+    term = total = ONE
     for k in range(1, 30):
-        term *= (Fraction(exponent) - whole) * log_2 / k
+        term = term * power // (k * ONE)
         total += term
-    return total * Fraction(2) ** whole
+    return Fraction(total, ONE) * Fraction(2) ** whole
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from cluster_kit import BOTH
 from emulator_kit import go, native_core
+from sweep_kit import sampled
 from tensor_map_kit import THREADS, bound, mapped_kernel, tensor_map
 
 from cutegen.emulator.operations.boxes_stored import BoxStores
@@ -80,7 +81,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", sampled(range(3)))
 @pytest.mark.parametrize(("body", "old", "new", "told"), CASES)
 def test_the_core_loads_boxes_as_numpy_does(
     body: str, old: str, new: str, told: str, seed: int, loaded: list[int], monkeypatch: pytest.MonkeyPatch
@@ -188,7 +189,7 @@ def stored(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return found
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", sampled(range(3)))
 @pytest.mark.parametrize(("body", "old", "new", "told"), STORES)
 def test_the_core_stores_boxes_as_numpy_does(
     body: str, old: str, new: str, told: str, seed: int, stored: list[int], monkeypatch: pytest.MonkeyPatch

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from emulator_kit import native_core
 from semantics_kit import module
+from sweep_kit import sampled
 
 from cutegen.emulator.lanes import Mask, spread
 from cutegen.emulator.machine.native_steps import NativeSteps
@@ -207,7 +208,7 @@ def check(core: Core, text: str, shape: tuple[int, int], shapes: list[tuple[int,
     assert registers(given) == registers(expected)
 
 
-@pytest.mark.parametrize("text", FORMS)
+@pytest.mark.parametrize("text", sampled(FORMS))
 def test_an_operation_gives_the_bits_that_numpy_gives(core: Core, text: str) -> None:
     check(core, text, (64, 40), [(64, 40)], None, 1)
     check(core, text, (64, 3), [(), (1, 1), (64, 1), (1, 3), (64, 3)], None, 2)

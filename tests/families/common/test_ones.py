@@ -115,11 +115,13 @@ def test_rowwise(way: str, tmp_path: Path) -> None:
     torch.testing.assert_close(loaded.reference(x, s, w, c, z), (r, y, v))
 
 
-@pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
-def test_the_epilogue_of_a_gemm(target: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("target", "schedule"), [("sm_80", ""), ("sm_90a", "schedule: {mma: {atom: wgmma}}\n")], ids=["sm_80", "sm_90a"]
+)
+def test_the_epilogue_of_a_gemm(target: str, schedule: str, tmp_path: Path) -> None:
     a, b, d = torch.randn(ROWS, 64).half(), torch.randn(64, 64).half(), torch.empty(ROWS, 64).half()
     s, w, c = _given("s", "w", "c", "64")
-    _run(MULTIPLIED.replace("TARGET", target), tmp_path, a, b, s, w, c, d=d)
+    _run(MULTIPLIED.replace("TARGET", target) + schedule, tmp_path, a, b, s, w, c, d=d)
     torch.testing.assert_close(d, ((a.float() @ b.float().T) * s * c + w).half(), rtol=2e-3, atol=2e-3)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from sweep_kit import sampled
 
 from cutegen.codegen import generate
 from cutegen.dtypes import Dtype
@@ -79,7 +80,7 @@ schedule: {keep: KEEP, longer: LONGER}
 """
 
 
-@pytest.mark.parametrize(("keep", "size"), [("registers", 24), ("registers", 200), ("reload", 200)])
+@pytest.mark.parametrize(("keep", "size"), sampled([("registers", 24), ("registers", 200), ("reload", 200)], 2))
 def test_the_compiled_kernel_reads_what_the_row_has_and_nothing_beside_it(keep: str, size: int, tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")
     pytest.importorskip("cutlass")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from claims_kit import failing, quick
 from hypothesis import event, given
 from hypothesis import strategies as st
 from planning_specs import document
+from sweep_kit import sampled
 
 from cutegen.codegen import generate
 from cutegen.dtypes import Dtype
@@ -147,25 +149,28 @@ def test_a_long_row_waits_in_shared_memory(text: str, size: int, blocks: int, th
 
 @pytest.mark.parametrize(
     ("text", "size", "cluster", "kind"),
-    [
-        (SOFTMAX, 8192, 1, "grid"),
-        (SOFTMAX, 12296, 2, "grid"),
-        (SOFTMAX, 65536, 8, "grid"),
-        (SOFTMAX, 98304, 8, "grid"),
-        (SOFTMAX, 196608, 16, "grid"),
-        (SOFTMAX, 262144, 8, "persistent"),  # shares of which more than 16 blocks would be best
-        (NORM, 16384, 1, "grid"),  # which reads weights, too
-        (NORM, 65536, 4, "persistent"),
-        (NORM, 49152, 4, "grid"),
-        (NORM, 262144, 16, "persistent"),
-        (SHORT, 16384, 1, "grid"),  # whose blocks would meet once
-        (SHORT, 65536, 4, "persistent"),
-        (SHORT, 98304, 4, "persistent"),
-        (SHORT, 40000, 2, "grid"),  # with masks
-        (SUMS, 1000, 1, "persistent"),
-        (SUMS, 4096, 2, "persistent"),
-        (SUMS, 8192, 2, "persistent"),
-    ],
+    sampled(
+        [
+            (SOFTMAX, 8192, 1, "grid"),
+            (SOFTMAX, 12296, 2, "grid"),
+            (SOFTMAX, 65536, 8, "grid"),
+            (SOFTMAX, 98304, 8, "grid"),
+            (SOFTMAX, 196608, 16, "grid"),
+            (SOFTMAX, 262144, 8, "persistent"),  # shares of which more than 16 blocks would be best
+            (NORM, 16384, 1, "grid"),  # which reads weights, too
+            (NORM, 65536, 4, "persistent"),
+            (NORM, 49152, 4, "grid"),
+            (NORM, 262144, 16, "persistent"),
+            (SHORT, 16384, 1, "grid"),  # whose blocks would meet once
+            (SHORT, 65536, 4, "persistent"),
+            (SHORT, 98304, 4, "persistent"),
+            (SHORT, 40000, 2, "grid"),  # with masks
+            (SUMS, 1000, 1, "persistent"),
+            (SUMS, 4096, 2, "persistent"),
+            (SUMS, 8192, 2, "persistent"),
+        ],
+        3,
+    ),
 )
 def test_a_cluster_shares_a_long_row(text: str, size: int, cluster: int, kind: str) -> None:
     plan = inferred(text + f"static: {{N: {size}}}\n" + HELD + HOPPER)
@@ -228,11 +233,14 @@ def test_few_rows_have_many_blocks_each() -> None:
 
 @pytest.mark.parametrize(
     ("rows", "softmax", "loss"),
-    [
-        (32, [8192, 16384, 2**16, 2**17], [65536, 16384, 10240]),
-        (100, [10240, *(2**i for i in range(14, 18))], [65536, 10240]),
-        (1000, [10240, *(2**i for i in range(14, 18))], [65536, 10240]),
-    ],
+    sampled(
+        [
+            (32, [8192, 16384, 2**16, 2**17], [65536, 16384, 10240]),
+            (100, [10240, *(2**i for i in range(14, 18))], [65536, 10240]),
+            (1000, [10240, *(2**i for i in range(14, 18))], [65536, 10240]),
+        ],
+        2,
+    ),
 )
 def test_a_fixed_number_of_rows_leaves_the_cases_that_some_length_gets(
     rows: int, softmax: list[int], loss: list[int]
@@ -267,9 +275,13 @@ def test_exponentials_are_fast_where_results_hide_it_or_a_row_has_sums_of_them_o
     assert inferred(text + "static: {N: 4096}\n").spec.schedule.math == math
 
 
-@pytest.mark.parametrize("text", [SOFTMAX, NORM, WEIGHTED, UNIT], ids=["softmax", "norm", "weighted", "f32"])
-@pytest.mark.parametrize("size", [24, 200, 384, 1000, 1536, 2560, 5000, 5120, 5376, 7168, 8000, 8192])
-def test_a_row_of_fixed_size_has_no_more_idle_lanes_than_a_launch_for_any_size_gives_it(text: str, size: int) -> None:
+SPREAD = {"softmax": SOFTMAX, "norm": NORM, "weighted": WEIGHTED, "f32": UNIT}
+SIZES = (24, 200, 384, 1000, 1536, 2560, 5000, 5120, 5376, 7168, 8000, 8192)
+
+
+@pytest.mark.parametrize(("kind", "size"), sampled(product(SPREAD, SIZES), 5))  # of each kind some
+def test_a_row_of_fixed_size_has_no_more_idle_lanes_than_a_launch_for_any_size_gives_it(kind: str, size: int) -> None:
+    text = SPREAD[kind]
     fixed, free = inferred(text + f"static: {{N: {size}}}\n" + HOPPER), inferred(text)
     assert free.fewer_threads and (fixed.keep, fixed.cluster) == ("registers", 1)
     held = fewest_threads(free.flat, size) * free.values
@@ -300,8 +312,10 @@ def test_what_broadcasts_is_loaded_late_by_large_blocks_only() -> None:
     assert few.broadcasts_early and not many.broadcasts_early
 
 
-@pytest.mark.parametrize("dtype", ["f64", "f32", "f16", "bf16", "i32", "i8", "u8"])
-@pytest.mark.parametrize("size", [1, 3, 16, 31, 48, 333, 1024, 5000, 16384])
+@pytest.mark.parametrize(  # every fourth one is of each type and of each size
+    ("size", "dtype"),
+    sampled(product([1, 3, 16, 31, 48, 333, 1024, 5000, 16384], ["f64", "f32", "f16", "bf16", "i32", "i8", "u8"]), 4),
+)
 def test_whoever_holds_a_row_holds_it_whole_with_few_values_each(dtype: str, size: int) -> None:
     text = UNIT.replace("rsqrt(sum(X * X, N))", "sum(X * X, N)").replace("f32", dtype)
     plan = inferred(text + f"static: {{N: {size}}}\n")

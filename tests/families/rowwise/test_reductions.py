@@ -134,7 +134,8 @@ def test_of_no_elements_they_are_what_torch_has(tmp_path: Path) -> None:
 def test_rows_without_elements_keep_no_place_from_being_built(tmp_path: Path) -> None:
     """Where torch refuses, the reference has what the kernel's definition gives: host checks go on."""
     kept = [line for line in ALL.splitlines() if "arg" in line or "X:" in line or not line.startswith("  ")]
-    (module,) = generate("\n".join([*kept, "targets: [sm_80]\n"]), "x.yaml").modules
+    schedule = "schedule: {keep: reload, threads_per_row: 8, tiler: {M: 2, N: 32}}\ntargets: [sm_80]\n"
+    (module,) = generate("\n".join([*kept, schedule]), "x.yaml").modules
     path = tmp_path / "all_of_them.py"
     path.write_text(module.text, encoding="utf-8")
     found = list(host_checks(module.plan, load_module(path), EmulatorExecutor(lines=False)))

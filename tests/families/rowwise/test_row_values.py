@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from kept_kit import plan_of, problems_in
+from sweep_kit import sampled
 
 from cutegen.verification.cases import derive_cases
 
@@ -47,8 +48,9 @@ def test_a_row_is_filled_with_its_value(dtype: str, value: str, more: str, tmp_p
     assert cases and not list(problems_in(text, list(cases.values()), tmp_path))
 
 
-@pytest.mark.parametrize("dtype", ["u8", "u32"])
-@pytest.mark.parametrize("more", [FIXED, f"{SHORT}\ntargets:"], ids=["fixed", "fewer threads"])
+@pytest.mark.parametrize(
+    ("dtype", "more"), sampled([(dtype, more) for dtype in ("u8", "u32") for more in (FIXED, f"{SHORT}\ntargets:")])
+)
 def test_integers_without_a_sign_are_loaded_and_stored_as_such(dtype: str, more: str, tmp_path: Path) -> None:
     """In memory a kernel takes them for signed ones, so that registers must be told what they hold."""
     text = SPREAD.replace("dtype: bf16", f"dtype: {dtype}").replace("targets:", more)

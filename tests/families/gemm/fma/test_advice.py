@@ -27,21 +27,19 @@ compute: C = A @ B.T
 """
 
 
-@pytest.mark.parametrize("majors", ["MNM", "MNN", "MKM", "MKN", "KNM", "KNN", "KKM", "KKN"])
-def test_what_is_inferred_needs_no_advice(majors: str) -> None:
-    for operands, output in (
-        ("f32", "f32"),
-        ("f16", "f16"),
-        ("bf16", "f32"),
-        ("f32", "f16"),
-        ("f64", "f64"),
-        ("f64", "f32"),
-    ):
-        text = GEMM
-        for tensor, major in zip("ABC", majors, strict=True):
-            dtype = output if tensor == "C" else operands
-            text = re.sub(rf"({tensor}: .*) dtype: f32, major: .,", rf"\1 dtype: {dtype}, major: {major},", text)
-        assert not advice(text), text
+MAJORS = ("MNM", "MNN", "MKM", "MKN", "KNM", "KNN", "KKM", "KKN")
+TYPES = (("f32", "f32"), ("f16", "f16"), ("bf16", "f32"), ("f32", "f16"), ("f64", "f64"), ("f64", "f32"))
+
+
+@pytest.mark.parametrize(  # every fifth one is of each type and of each order
+    ("majors", "operands", "output"), [(majors, *types) for majors in MAJORS for types in TYPES]
+)
+def test_what_is_inferred_needs_no_advice(majors: str, operands: str, output: str) -> None:
+    text = GEMM
+    for tensor, major in zip("ABC", majors, strict=True):
+        dtype = output if tensor == "C" else operands
+        text = re.sub(rf"({tensor}: .*) dtype: f32, major: .,", rf"\1 dtype: {dtype}, major: {major},", text)
+    assert not advice(text), text
 
 
 def test_a_warp_is_named_with_its_threads_and_words() -> None:

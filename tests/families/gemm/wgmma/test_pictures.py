@@ -9,6 +9,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from drawing_kit import cells, figure, grids
+from sweep_kit import sampled
 
 from cutegen.codegen import Module, generate
 from cutegen.drawing.model import Bar, Timeline
@@ -76,7 +77,7 @@ def lane(panel: Timeline, name: str) -> list[Bar]:
 # ------------------------------------------------------------------------------------------------------------ over time
 
 
-@pytest.mark.parametrize("name", SCHEDULES)
+@pytest.mark.parametrize("name", sampled(SCHEDULES))
 def test_loads_and_products_wait_for_their_barriers(name: str) -> None:
     """A stage holds a tile from its load until it is multiplied, and stages take turns as the text says."""
     panel, stages = timeline(name, "roles"), constant(name, "STAGES")

@@ -171,7 +171,11 @@ MISTAKES = {
 SEVERAL = Case("several", "", {"M": 296, "N": 72, "K": 72}, "padded", "integers", blocks=2)
 
 
-@pytest.mark.parametrize("mistake", sampled(MISTAKES))
+# That a mistake in the order of warps is seen, `test_synchronisation` says each day; this one gives a wrong result
+FIRST = "a piece goes to the rows of the other warpgroup"
+
+
+@pytest.mark.parametrize("mistake", sampled([FIRST, *(one for one in MISTAKES if one != FIRST)], len(MISTAKES)))
 def test_a_mistake_is_seen(mistake: str, tmp_path: Path) -> None:
     old, new = MISTAKES[mistake]
     made = module()

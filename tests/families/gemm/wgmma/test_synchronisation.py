@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from specs_kit import files_of_kernels, files_with, modules_of
 from sweep_kit import sampled
-from tree_mistakes import Mistake, about, mistakes
+from tree_mistakes import Mistake, about, mistakes, of_each_kind
 
 from cutegen.codegen import generate
 from cutegen.families.gemm.wgmma import text
@@ -116,13 +116,19 @@ def test_a_sum_that_blocks_share_is_right_tile_after_tile() -> None:
     assert all(prove(run_of(plan, sizes)).acts > 4 for sizes in counts(plan))
 
 
-@pytest.mark.parametrize("name", sampled(BROKEN))
-def test_each_mistake_in_a_tree_is_refused(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "whole"),
+    [
+        *sampled([(name, False) for name in BROKEN]),
+        *(pytest.param(name, True, marks=pytest.mark.sweep) for name in BROKEN),
+    ],
+)
+def test_each_mistake_in_a_tree_is_refused(name: str, whole: bool) -> None:
     plan = plan_of(name)
     harmless = HARMLESS | ({} if plan.persistent else ONE_TILE) | (IN_TURN if plan.in_turn else {})
     tried = [one for one in mistakes(kernel_body(plan, [])) if about(one) not in harmless]
     assert len(tried) > 40
-    assert [str(one) for one in tried if not refused(plan, one)] == []
+    assert [str(one) for one in (tried if whole else of_each_kind(tried)) if not refused(plan, one)] == []
 
 
 @pytest.mark.parametrize("names", [pytest.param(BROKEN, marks=pytest.mark.sweep)])
