@@ -65,13 +65,16 @@ def boxes(text: str) -> dict[str, int | None]:
         (spec("  tiler: {M: 144, N: 192, K: 64}\n  warps: {consumers: 3}\n"), {"A": 16, "B": 64}),
         (spec(end="divisible: {M: 32, N: 64}\n"), {"A": None, "B": None}),
         (spec(end="divisible: {M: 32}\n"), {"A": None, "B": 64}),
-        (spec("  tiler: {M: 128, N: 160, K: 64}\n  cluster: {M: 2}\n", rows="M"), {"A": 64, "B": None}),
-        (spec("  tiler: {M: 128, N: 160, K: 64}\n  cluster: {M: 1}\n", rows="M"), {"A": 64, "B": 32}),
+        (spec("  tiler: {M: 128, N: 160, K: 64}\n  cluster: {M: 2}\n", rows="M"), {"A": 32, "B": None}),
+        (spec("  tiler: {M: 128, N: 160, K: 64}\n  cluster: {M: 1}\n", rows="M"), {"A": 32, "B": 32}),
+        (spec("  tiler: {M: 128, N: 128, K: 64}\n"), {"A": 32, "B": 64}),
+        (spec("  tiler: {M: 144, N: 128, K: 64}\n"), {"A": 16, "B": 64}),
+        (spec("  tiler: {M: 128, N: 64, K: 128}\n"), {"A": 16, "B": 64}),
         (spec("  tiler: {M: 128, N: 64, K: 64}\n", "bf16, major: M", "M"), {"A": 64, "B": None}),
         (spec(f"{FEW}  copies: {{A: {{box: 32}}}}\n"), {"A": 32, "B": 64}),
     ],
     ids=["few rows", "fewer than a box", "three warpgroups", "whole tiles", "whole along M", "shared", "not shared"]
-    + ["along M", "written"],
+    + ["loads decide", "products decide", "memory decides", "along M", "written"],
 )
 def test_what_a_block_loads_alone_and_may_end_within_a_tile_is_loaded_in_boxes(
     text: str, found: dict[str, int | None]
