@@ -116,7 +116,13 @@ def test_rowwise(way: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("target", "schedule"), [("sm_80", ""), ("sm_90a", "schedule: {mma: {atom: wgmma}}\n")], ids=["sm_80", "sm_90a"]
+    ("target", "schedule"),
+    [
+        ("sm_80", ""),
+        ("sm_80", "schedule: {mma: {atom: mma_sync}}\n"),  # which takes aligned rows alone
+        ("sm_90a", "schedule: {mma: {atom: wgmma}}\n"),
+    ],
+    ids=["sm_80", "aligned", "sm_90a"],
 )
 def test_the_epilogue_of_a_gemm(target: str, schedule: str, tmp_path: Path) -> None:
     a, b, d = torch.randn(ROWS, 64).half(), torch.randn(64, 64).half(), torch.empty(ROWS, 64).half()
