@@ -98,4 +98,4 @@ def _of_copies(parts: KernelParts) -> Iterator[Constant]:
     yield Constant("COPY_WORDS", str(copies.words), "of each of its rows that a thread has", path)
     yield Constant("COPY_ROWS", str(copies.rows), "that a thread has", path)
     yield Constant("COPY_BAND", "COPY_THREADS // 32 * COPY_ROWS", "rows of a block", path)
-    yield Constant("COPY_LINE", str(copies.line), "bytes: longer rows have whole ones where they are copied to", path)
+    yield Constant("COPY_LINE", str(copies.line), "bytes: copies of longer rows are padded to whole ones", path)

@@ -266,7 +266,7 @@ def test_a_tensor_with_as_many_modes_as_rows_have_is_none_of_the_rows() -> None:
 def test_no_rows_make_no_divisor() -> None:
     """A divisor of 0 tiles would end the process of the host."""
     text = (Path(__file__).parents[3] / "generated" / "softmax.py").read_text(encoding="utf-8")
-    assert "    if grid > 0:\n        # What every launch has\n        same = (" in text
+    assert "    if grid > 0:\n        # Common to all launches\n        same = (" in text
 
 
 REDUCED = """\

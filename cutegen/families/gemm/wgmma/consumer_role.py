@@ -26,7 +26,7 @@ class Multiplying(Storing):
         more = Code(f"cute.arch.setmaxregister_increase({registers})")
         empty = (
             Region("schedule.mma", "sums of nothing", (
-                If("k_tiles == 0", (Code("acc.fill(0.0)  # to which nothing is added, in any tile"),)),
+                If("k_tiles == 0", (Code("acc.fill(0.0)  # no product is added to it, in any tile"),)),
             )),
         ) if plan.empty_sum else ()  # fmt: skip
         own = "group * k_tiles % STAGES, group * k_tiles // STAGES % 2"
@@ -73,10 +73,7 @@ class Multiplying(Storing):
             return (Let("peer", "None"),) if plan.any_peers else ()
         both = plan.a.shared_by > 1 and plan.b.shared_by > 1
         base = "share * CLUSTER_M * CLUSTER_N" if self.clustered and self.split else ""
-        note = (
-            "The blocks that load into this one's shared memory, and wait until it is free: one for each of the first "
-            "threads"
-        )
+        note = "The blocks that load into this one's: each of the first threads releases stages to one of them"
         row = (
             Let("other", "thr - CLUSTER_N", note="of its row"),
             Let("peer", "y * CLUSTER_M + other + cutlass.Int32(other >= x)"),
@@ -99,11 +96,11 @@ class Multiplying(Storing):
 
     def consumed_tiles(self) -> Statement:
         plan = self.plan
-        where = "while the other one multiplies: no time is lost with it" if plan.pingpong else (
-            "while its first loads are on their way"
+        where = "while the other one multiplies, so that it costs no time" if plan.pingpong else (
+            "while its first loads are in flight"
         )  # fmt: skip
         if plan.any_turns:
-            where = "while its first loads are on their way, or the other warpgroup multiplies"
+            where = "while its first loads are in flight, or the other warpgroup multiplies"
         turn = (
             self.in_turns((Note("Wait for this warpgroup's turn to multiply"), Meet(f"{MULTIPLIES} + group", BOTH)))
             if plan.pingpong
@@ -118,13 +115,13 @@ class Multiplying(Storing):
             *((self.exchange(), Blank()) if self.split else ()),
             self.epilogue(),
         )
-        return self.tiles("consumers", body, turn, (Note(f"Where it is, {where}"),))
+        return self.tiles("consumers", body, turn, (Note(f"Where the tile is, computed {where}"),))
 
     def mainloop(self) -> Body:
         """The products of a tile, stage by stage; a stage is released once they are done with it."""
         plan = self.plan
         a, b = map(self.fragment, plan.sides)
-        all_but = "All but these products are done: the stage before is free"
+        all_but = "All products but these have completed: the previous stage is free"
         note = all_but if plan.in_flight else "They are done: the stage is free"
         products = (Multiply(a, b, "stage", self.loaded), Note(note), Drain(1 if plan.in_flight else 0))
         release = (self.release("k_tile > 0"), Let("before", "stage")) if plan.in_flight else (self.release(""),)

@@ -123,7 +123,7 @@ class Loading(Role):
         path = f"schedule.copies.{plan.sources[0].tensor.name}"
         alone = not plan.several
         condition = "warp_idx == 1" if alone else "warp_idx >= 1 and warp_idx <= CONSUMERS"
-        who = "One warp loads" if alone else "A warp for each warpgroup of consumers loads"
+        who = "One warp loads" if alone else "One warp for each consumer warpgroup loads"
         what = "its epilogues read" if not alone else "the epilogues read"
         loads = tuple(
             Load(

@@ -44,18 +44,18 @@ class Opening:
     def overlaid(self, outputs: Sequence[Buffer]) -> Body:
         found: list[Statement] = []
         for one in outputs:
-            note = f"Once a warpgroup has added its part of these, {one.title} passes there"
+            note = f"{one.title} reuses this memory once a warpgroup has added its partial sums"
             found += [Note(note), Overlay(one)]
         return tuple(found)
 
     def barriers(self) -> Body:
-        stages = "For each stage a barrier that says that its tile has come, and one that all have multiplied it"
-        says = "For each buffer of what epilogues read one that says that it has been brought, and one that all have"
-        sent = "One that says that all have sent it"
-        read = ", and one that all have read what this block sent" * (len(self.sums) > 1)
+        stages = "For each stage two barriers: its loads have completed, and all have multiplied it"
+        loaded = "For each buffer that epilogues read: its loads have completed, and all have used it"
+        sent = "One: all partial sums have arrived"
+        read = ", and one: all have read those of this block" * (len(self.sums) > 1)
         return (
             *_allocated(stages, self.stages),
-            *self.of_sources(_allocated(f"{says} used it", self.sources)),
+            *self.of_sources(_allocated(loaded, self.sources)),
             *self.of_sums(_allocated(sent + read, self.sums)),
         )
 
@@ -80,7 +80,7 @@ class Opening:
     def met(self) -> Body:
         """Where all come together that use the barriers: a block, or a cluster."""
         if self.plan.meets_late:
-            late = "Those of the other blocks are used when the sums are made: only then they are waited for"
+            late = "The barriers of other blocks are first used when sums are exchanged: the wait is there"
             return (Note(late), ClusterArrive(relaxed=True), SyncThreads())
         return (ClusterArrive(relaxed=True), ClusterWait()) if self.plan.cluster_size > 1 else (SyncThreads(),)
 

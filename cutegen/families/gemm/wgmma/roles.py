@@ -18,6 +18,6 @@ def kernel_body(plan: WarpspecializedPlan, finders: list[str]) -> Body:
     loading = Loading(plan, finders)
     warps = If("warp_idx < 4", (*loading.producer(), *loading.loaders()), Multiplying(plan, finders).consumers())
     late = plan.cluster_size > 1 and not plan.meets_late
-    note = "Others load into this block's shared memory, and arrive at its barriers: it stays until all are done"
+    note = "Peers write to this block's shared memory and barriers: it must not exit before they are done"
     end = Region("schedule.cluster", "end of a cluster", (Note(note), ClusterArrive(), ClusterWait()))
     return (*Opening(plan).body(), Blank(), Region("schedule.warps", "what each warp does", (warps,)), *[end] * late)

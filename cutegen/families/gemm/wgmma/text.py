@@ -320,7 +320,7 @@ def _mmas(plan: WarpspecializedPlan, blocks: dict[str, str]) -> Iterator[dict[st
             says = "The results that a block stores, as they lie in its part of the tile"
         yield {"name": "tile_mma", "columns": own_columns(plan), "groups": f", {groups}", "says": says}
     if plan.passing:
-        says = "The accumulators of 16 columns, as they go to shared memory"
+        says = "The accumulators of 16 columns, for the copy to shared memory"
         yield {"name": "part_mma", "columns": "16", "groups": "", "says": says}
 
 
