@@ -80,8 +80,9 @@ _CALLED: Mapping[str, tuple[str, ...]] = {
     "sm_103a": ("NVIDIA B300 SXM6 AC",),
     "sm_120a": ("NVIDIA GeForce RTX 5090",),
 }
-"""What drivers call GPUs whose tensor cores are as fast as the target's: their data sheets say the same of products,
-of a H100 SXM as of a H200, and of every A100. Others of a target are slower, by their clock or number."""
+"""Names that drivers report for GPUs whose tensor cores are as fast as those of the target's GPU: data sheets give the
+same rates for products on an H100 SXM as on an H200, and on every A100. Other GPUs of a target are slower, by their
+clock or number of tensor cores."""
 _RATES = {name: GPUS[target].flops for target, names in _CALLED.items() for name in names}
 
 

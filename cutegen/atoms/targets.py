@@ -1,4 +1,4 @@
-"""What each GPU target offers. Figures: CUDA C++ Programming Guide, table of compute capabilities."""
+"""The resources of each GPU target. Figures: CUDA C++ Programming Guide, table of compute capabilities."""
 
 from __future__ import annotations
 

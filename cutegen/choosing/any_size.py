@@ -58,7 +58,7 @@ def _both(spec: KernelSpec, choice: Choice) -> tuple[list[Choice], Narrowed] | N
 
 
 def _narrowed(spec: KernelSpec, resolved: KernelSpec) -> Narrowed:
-    """What inference asks of sizes and of addresses, where nothing was written of them."""
+    """The divisors of sizes and the alignments that inference requires where the spec does not state them."""
     written = spec.source.values
     steps = {
         mode: step

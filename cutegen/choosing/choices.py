@@ -10,9 +10,9 @@ from cutegen.language.model import KernelSpec, Schedule
 
 @dataclass(frozen=True)
 class Choices(Schedule):
-    """What was written as a schedule of each family that has the words, the fastest first. Planning takes one.
+    """A written schedule as read by each family that has all of its words, the fastest first. Planning takes one.
 
-    `unmeant` says of the families that have the words, too, why they are no options.
+    `unmeant` says why other families that have the words are not options.
     """
 
     options: tuple[Schedule, ...] = ()

@@ -38,7 +38,7 @@ def is_named(op: str, schedule: Any) -> bool:
 
 @cache
 def _validator(family: AnyFamily) -> Any:
-    """What tells the words that a family's schedules have."""
+    """The JSON Schema validator that rejects words that the family's schedules do not have."""
     import jsonschema  # late: an import that only reading a spec needs
 
     placeholder = {"type": "string", "pattern": "^\\{.*\\}$"}
@@ -77,7 +77,7 @@ def with_known_atoms(data: Any) -> tuple[Any, tuple[Path, ...]]:
 
 
 def _atom_of(schedule: Any) -> Any:
-    """What stands at the mma atom of a schedule; None where nothing does."""
+    """The mma atom of a schedule as written; None where there is none."""
     mma = schedule.get("mma") if isinstance(schedule, Mapping) else None
     return mma.get("atom") if isinstance(mma, Mapping) else None
 

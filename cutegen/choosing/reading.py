@@ -52,7 +52,7 @@ def read_choices(
 
 
 class _Read(NamedTuple):
-    """What was written as a schedule of one family, with what is wrong with it, and why it is not meant for that."""
+    """A written schedule as one family reads it, with its diagnostics, and why it is not meant for that family."""
 
     schedule: Schedule
     values: dict[str, tuple[Any, ...]]

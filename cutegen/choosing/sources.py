@@ -17,7 +17,7 @@ def spread(source: Source, origins: Sequence[Path]) -> Source:
 
 
 def spread_paths(places: Mapping[Path, T], origins: Sequence[Path]) -> dict[Path, T]:
-    """What is known of paths of a spec of which each case, by its number, is what stood at one of the `origins`."""
+    """Copies `places` to the paths of a spec in which case number i is what was written at `origins[i]`."""
     found = {path: place for path, place in places.items() if path[:1] != ("schedule",) or len(path) == 1}
     for number, origin in enumerate(origins):
         inner = {path[len(origin) :]: place for path, place in places.items() if path[: len(origin)] == origin}

@@ -1,4 +1,4 @@
-"""What drawing asks of a family of kernels. `cutegen.family` says what each answer means."""
+"""The interface that drawing requires of a family of kernels. `cutegen.family` says what each answer means."""
 
 from __future__ import annotations
 

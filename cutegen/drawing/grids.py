@@ -1,4 +1,4 @@
-"""What pictures share: layouts of any rank as rows and columns, with names and numbers for both."""
+"""Shared parts of pictures: layouts of any rank as rows and columns, with names and numbers for both."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What draws a kernel: its pictures are made by its family, from the parts that stand here for all families."""
+"""Drawing of a kernel: its family makes the pictures, from parts that all families share."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def draw_kernel(plan: Plan) -> tuple[Figure, ...]:
 
 
 def plan_facts(plan: Plan, whose: str = "block") -> list[tuple[str, str]]:
-    """What can be said of any plan, as labels and texts; the tile is that of a thread or a block, as `whose` says."""
+    """Facts about any plan, as labels and texts; `whose` says whether the tile is that of a thread or of a block."""
     facts = [
         (f"tile of a {whose}", " x ".join(f"{extent} {mode}" for mode, extent in plan.tile.items())),
         ("threads", str(plan.threads)),

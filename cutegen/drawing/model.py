@@ -132,7 +132,7 @@ class Swatch:
 
 @dataclass(frozen=True)
 class Legend:
-    """What colours mean: kinds of things, or a scale of which some steps are shown and only the ends are named."""
+    """The meaning of colours: kinds of things, or a scale of which some steps are shown and only the ends are named."""
 
     title: str
     swatches: tuple[Swatch, ...]
@@ -141,7 +141,7 @@ class Legend:
 
 @dataclass(frozen=True)
 class Subject:
-    """What in generated code a figure shows: regions whose path starts with `path`, all of them or those of a name."""
+    """The generated code that a figure shows: regions whose path starts with `path`, of this `name` if there is one."""
 
     path: tuple[str | int, ...] = ()
     name: str | None = None
@@ -163,7 +163,7 @@ class Figure:
     shared: tuple[Subject, ...] = ()  # of another case, whose lines are shown where those of the subjects are none
 
     def remarks(self) -> tuple[str, ...]:
-        """What is written below the panels: captions, then notes, then what was left out of which panel."""
+        """The texts below the panels: captions, then notes, then what is left out of which panel."""
         panels = [panel for panel in self.panels if panel.left_out]
         cuts = [f"{panel.title}: {panel.left_out}" if len(self.panels) > 1 else panel.left_out for panel in panels]
         captions = (panel.caption for panel in self.panels if isinstance(panel, Grid))

@@ -1,4 +1,4 @@
-"""What pictures of steps over time share: their colours, and a sheet that is filled from left to right."""
+"""Shared parts of pictures of steps over time: their colours, and a sheet that is filled from left to right."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a layout does, counted: its modes, its offsets, what they cover, and how long runs of neighbours are.
+"""Properties of a layout: its modes, its offsets, what they cover, and how long runs of neighbours are.
 
 Every function is pure; those that enumerate a layout are cached, since the variants of a matrix share their layouts.
 """

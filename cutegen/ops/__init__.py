@@ -1,1 +1,3 @@
-"""What kernels compute, whoever computes it: an op's form, reference, work, peers, shapes to measure at and starter."""
+"""The computations of kernels, whichever family performs them: an op's form, reference, work, peers, shapes to measure
+at and starter.
+"""

@@ -96,7 +96,7 @@ targets: [sm_80, sm_90a]            # each has its fastest atom: `cutegen explai
             self._check_epilogue(ctx, compute, tensors, output)
 
     def _check_epilogue(self, ctx: Context, compute: Compute, tensors: Mapping[str, Tensor], output: Tensor) -> None:
-        """What stands around the products has places along the modes of the outputs."""
+        """Says to `ctx` which `coord` and which tensors around the products do not fit the modes of the outputs."""
         for number, value in enumerate(compute.values):
             for coord in coords(value):
                 if coord.mode not in output.shape:

@@ -1,4 +1,4 @@
-"""What an op offers to the rooms; the families that compute it share one object of it."""
+"""The interface of an op to the rest of the package; the families that compute it share one object of it."""
 
 from __future__ import annotations
 
@@ -115,10 +115,10 @@ class Op(ABC):
         return {}
 
     def elements(self, spec: KernelSpec, tensor: Tensor, values: torch.Tensor) -> Bounded:
-        """What the name of a tensor means in `compute`, for each element of the leading tensor, to whose shape it
-        broadcasts.
+        """The value of a tensor's name in `compute`, for each element of the leading tensor, to whose shape it is
+        broadcast.
 
-        `values` is the whole tensor, as float64 or int64. Its elements stand where that has the same coordinates.
+        `values` is the whole tensor, as float64 or int64. Its elements keep their coordinates.
         """
         from cutegen.reference.placing import exactly, placed
 
@@ -128,7 +128,7 @@ class Op(ABC):
     # --------------------------------------------------------------------------------------------------- measuring
 
     def peers(self, spec: KernelSpec) -> tuple[Peer, ...]:
-        """What a kernel is measured against, the nearest first: torch, compiled and eager."""
+        """The implementations that a kernel is measured against, the nearest first: torch, compiled and eager."""
         from cutegen.peers.peers import COMPILED, EAGER
 
         return COMPILED, EAGER
@@ -163,7 +163,7 @@ class Op(ABC):
 
 
 def op_of(spec: KernelSpec) -> Op:
-    """What a spec computes."""
+    """The op that a spec computes."""
     return cast(Op, spec.operation)
 
 

@@ -15,7 +15,7 @@ TABLE_ROWS = 64  # threads, for their values to be listed
 
 
 def reference_of_probe(spec: KernelSpec, statement: Typed) -> Reference:
-    """What the statement gives for each (thread, value) of the schedule's `tv_layout`."""
+    """The reference of a probe: the value of the statement for each (thread, value) of the schedule's `tv_layout`."""
     name = source_of_probe(statement)
     assert statement.stored is not None
     printer = TorchPrinter({name: "result"}, frozenset([name]), {}, WIDTH - 4)

@@ -1,4 +1,4 @@
-"""What is claimed of the pointwise part of every kernel that has one."""
+"""Checks of a plan's pointwise part, for the claims of every kernel that has one."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def infer_fallback(spec: KernelSpec, report: Report, mode: str, vector: int, til
 def _fallback(
     spec: KernelSpec, report: Report, written: Fallback | None, mode: str, vector: int, tile: int
 ) -> Fallback | None:
-    """What a call gets that the accesses do not fit; None where they always fit.
+    """The fallback for calls that the accesses do not fit: as `written`, else `narrow`; None where they always fit.
 
     A size that is fixed never changes, and has accesses that fit it.
     """

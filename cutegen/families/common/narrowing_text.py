@@ -1,4 +1,4 @@
-"""What is printed of a kernel that takes what its accesses do not fit: which launch a call gets, and with what."""
+"""Text for kernels that also take calls that their accesses do not fit: which launch a call gets, and its arguments."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Narrowing:
 
     @property
     def wide(self) -> dict[str, str]:
-        """What the kernel is launched with where its accesses fit, by parameter."""
+        """Launch arguments where the kernel's accesses fit, by parameter."""
         if not self.applies:
             return {}
         return {"width": "VECTOR", **self._aligned(self._constant)}
@@ -58,7 +58,7 @@ class Narrowing:
         return {"width": "1", **({"tv_layout": "narrow_layout"} if self.layout is not None else {})}
 
     def documentation(self, path: str) -> tuple[tuple[str, str], ...]:
-        """What those who call the kernel should know of it; `path` is the key of the copies in the spec."""
+        """Notes for callers on the widths of accesses; `path` is the key of the copies in the spec."""
         bits = max((o.bits for o in self.operands), default=0)
         others = f"{WORD} bits or one element" if self.word else "one element"
         said = f"Accesses have {bits} bits where sizes, strides and addresses allow, else {others}."
@@ -66,7 +66,7 @@ class Narrowing:
 
     @property
     def context(self) -> dict[str, Any]:
-        """What `common/launches.j2` prints."""
+        """Template variables of `common/launches.j2`."""
         return {
             "narrowing": self.applies,
             "empty_fits": self._length if self.empty else "",
@@ -105,8 +105,8 @@ class Narrowing:
         return [widest.get(tensor.name, "") for tensor in self.spec.tensors]
 
     def _same(self, arguments: Sequence[str]) -> list[Item]:
-        """What each of several launches gets alike, of all `arguments` of the kernel: tensors, and what follows their
-        width; grid, block and stream.
+        """Launch arguments that several launches share: of all `arguments` of the kernel the tensors, and those after
+        the width; then grid, block and stream.
         """
         tensors = [f"m{tensor.name}" for tensor in self.spec.tensors]
         others = arguments[len(tensors) + self.applies :]

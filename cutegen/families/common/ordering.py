@@ -1,6 +1,4 @@
-"""What is claimed of a kernel whose warps may come in any order, proved of the trees of statements that it is printed
-from.
-"""
+"""The claim that a kernel's warps may come in any order, proved on the statement trees that print the kernel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What templates print of a pointwise part: loads, statements, stores. Numbers come from the plan."""
+"""Text that templates print for a pointwise part: loads, statements, stores. Numbers come from the plan."""
 
 from __future__ import annotations
 
@@ -225,7 +225,7 @@ def unsigned_element(dtype: Dtype) -> str:
 
 
 def width_name(spec: KernelSpec) -> str:
-    """What the kernel calls the elements of one access: a constant, or a parameter where there are narrow ones too."""
+    """The kernel's name for the elements of one access: a constant, or a parameter if there are narrow accesses too."""
     return "width" if spec.schedule.narrows else "VECTOR"
 
 

@@ -1,4 +1,4 @@
-"""What is claimed of a kernel that copies rows, and what it is run on besides what the kernel beside it is."""
+"""Claims about a kernel that copies rows, and cases that it adds to those of the kernel that uses the copies."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class Walk:
 
     @property
     def numbered(self) -> str:
-        """What the numbers in the order count: blocks, or tiles of which a block or a cluster takes several."""
+        """The unit that the order counts: `tile` where clusters, or at most `most` blocks, take tiles; else `block`."""
         return "block" if self.taker == "block" and self.most is None else "tile"
 
     def over(self, sizes: Iterable[int]) -> Walk:

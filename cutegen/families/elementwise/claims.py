@@ -1,4 +1,4 @@
-"""What is proved of an elementwise plan: each element of the tiles exactly once, and no access out of bounds."""
+"""Claims about an elementwise plan: each element of the tiles is covered exactly once, no access is out of bounds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was left out of an elementwise kernel's schedule, and how it is inferred."""
+"""Infers what an elementwise kernel's schedule leaves out."""
 
 from __future__ import annotations
 

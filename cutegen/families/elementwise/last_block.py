@@ -21,11 +21,12 @@ def small_sizes(plan: ElementwisePlan) -> list[dict[str, int]]:
 
 
 def astray(plan: ElementwisePlan, sizes: Mapping[str, int]) -> Iterator[str]:
-    """What is wrong with the last block's threads for these sizes, in words.
+    """Yields a message for each thread of the last block with a missing or a surplus access, for these sizes.
 
-    That is a thread that accesses a tile which there is not, or does not access its own. Walks the tiles as the kernel
-    does: what is left of a thread's number by the other modes is its coordinate along the last one of `tile_order`.
-    Coordinates are first ones of tiles: where one is not below the size, none of its tile is.
+    A thread that has a tile must access it, and one that has none must access nothing. Walks the tiles as the kernel
+    does: a thread's number, divided by the tile counts of the other modes, is its coordinate along the last mode of
+    `tile_order`. A coordinate is that of a tile's first element: where it is not below the size, the whole tile is out
+    of bounds.
     """
     shape = [sizes[mode] for mode in plan.spec.output.shape]
     tiles = [-(-size // extent) for size, extent in zip(shape, plan.tiler, strict=True)]

@@ -1,4 +1,4 @@
-"""What is wrong with an elementwise schedule as it was written."""
+"""Checks an elementwise schedule as it was written."""
 
 from __future__ import annotations
 

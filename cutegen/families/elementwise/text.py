@@ -1,4 +1,4 @@
-"""What an elementwise kernel's module prints. Numbers come from the plan."""
+"""Builds the parts of a module that are specific to an elementwise kernel. Numbers come from the plan."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def _walk(plan: ElementwisePlan) -> dict[str, Any]:
 
 
 def _profiles(plan: ElementwisePlan) -> str:
-    """What a thread holds, as text such as `tDgS, tDgD: ((8,4))`; operands of one width stand together."""
+    """The shapes of a thread's fragments as text such as `tDgS, tDgD: ((8,4))`; operands of one width share a shape."""
     widths: dict[int, list[str]] = {}
     for o in plan.pointwise.operands:
         widths.setdefault(o.vector, []).append(f"t{plan.spec.output.name}g{o.tensor.name}")
@@ -153,7 +153,7 @@ def _profiles(plan: ElementwisePlan) -> str:
 
 
 def _limits(plan: ElementwisePlan) -> tuple[Limit, ...]:
-    """What the number of tiles must be: as many as 32 bits can count, whole blocks where the plan demands it."""
+    """Limits on the number of tiles: what 32 bits can count, and whole blocks where the plan demands it."""
     found = []
     if plan.most_tiles is not None:
         wanted = 'f"at most {MOST_TILES} tiles"'

@@ -1,4 +1,4 @@
-"""What the families of gemms have in common where there is a batch, the first mode of all tensors."""
+"""Checks and claims for batches that the gemm families share. A batch is the first mode of the tensors that have it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is inferred alike of gemms: how blocks walk tiles, swizzles, guards, and what accesses ask of sizes."""
+"""Inference that gemms share: how blocks walk tiles, swizzles, guards, and the sizes that whole accesses require."""
 
 from __future__ import annotations
 

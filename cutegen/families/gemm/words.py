@@ -1,4 +1,4 @@
-"""What the schedules of all gemms say alike, and what is asked of that."""
+"""The keys that the schedules of all gemms share, and quantities read from them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a probe's module prints. Numbers come from the plan."""
+"""Builds the parts of a module that are specific to a probe. Numbers come from the plan."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What accesses to global memory cost: sectors that are not filled, and accesses narrower than they could be."""
+"""Rules on the cost of global memory accesses: partly filled sectors, and accesses narrower than they could be."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a grid counts."""
+"""A rule on fixed sizes with more tiles than a grid can count."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a thread, a block and 32 bits hold, and sizes that are made to fit."""
+"""Limits of a thread, of a block and of 32-bit numbers, and functions that reduce sizes to fit them."""
 
 from __future__ import annotations
 

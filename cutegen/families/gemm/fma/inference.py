@@ -1,4 +1,4 @@
-"""What was left out of the schedule of a gemm on the CUDA cores, and how it is inferred."""
+"""Infers what the schedule of a gemm on the CUDA cores leaves out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a multistage gemm's module prints. Numbers come from the plan."""
+"""Builds the parts of a module that are specific to a multistage gemm on the CUDA cores. Numbers come from the plan."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""What is tried of a gemm without `tune:`. What decides most is tried in all combinations: how large tiles are and who
-has which part of them. The rest is tried one field at a time around the best of those (`refinements`).
+"""Candidates that tuning tries for a gemm on the CUDA cores without `tune:`. The fields that decide most are tried in
+all combinations: how large tiles are and who has which part of them. The rest is tried one field at a time around the
+best of those (`refinements`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a gemm's module prints of operands that a kernel of their own first writes to a workspace."""
+"""Text for the operands of a gemm that a separate kernel first writes to a workspace."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class WorkspaceText:
 
     @property
     def host(self) -> Workspace:
-        """What the host side prints: along the operand's own mode its memory has whole vectors."""
+        """The workspace as the host side declares it: along the operand's own mode its memory has whole vectors."""
         plan, argument, vector = self.plan, self.plan.tensor.argument, self.plan.write
         unit, rows = f"divisibility={vector}", str(plan.rows)
         made, size, whole = rows, rows, WorkspaceMode(plan.rows or 0)

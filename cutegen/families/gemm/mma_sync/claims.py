@@ -1,4 +1,4 @@
-"""What is proved of the plan of a multistage gemm on tensor cores: each element exactly once, none out of bounds."""
+"""Claims about the plan of a multistage gemm on tensor cores: elements are covered exactly once, all within bounds."""
 
 from __future__ import annotations
 

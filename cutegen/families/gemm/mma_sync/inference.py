@@ -1,4 +1,4 @@
-"""What was left out of the schedule of a multistage gemm on tensor cores, and how it is inferred."""
+"""Infers what the schedule of a multistage gemm on tensor cores leaves out."""
 
 from __future__ import annotations
 

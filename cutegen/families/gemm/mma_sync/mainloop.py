@@ -1,4 +1,4 @@
-"""What the threads of a multistage gemm on tensor cores do otherwise than those of one on the CUDA cores."""
+"""The statements in which a multistage gemm on tensor cores differs from one on the CUDA cores."""
 
 from __future__ import annotations
 

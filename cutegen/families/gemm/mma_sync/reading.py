@@ -1,4 +1,4 @@
-"""What is wrong with a spec of a multistage gemm on tensor cores as it was written."""
+"""Checks a spec of a multistage gemm on tensor cores as it was written."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MODULE = "warp"  # that the generated one imports
 
 
 def own_names(tensors: Iterable[str]) -> set[str]:
-    """What the kernel calls its own, with tensors of these names, besides what every gemm does."""
+    """The names that a kernel with these tensors takes for itself, besides those that every gemm takes."""
     return {*LOCALS, *(pattern.format(tensor) for tensor in tensors for pattern in DERIVED)}
 
 

@@ -1,4 +1,4 @@
-"""What the module of a multistage gemm on tensor cores prints. Numbers come from the plan."""
+"""Builds the parts of a module that are specific to a multistage gemm on tensor cores. Numbers come from the plan."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What is tried of a multistage gemm on tensor cores without `tune:`: tiles in all combinations, then one field at a
-time around the best of those (`refinements`).
+"""Candidates that tuning tries for a multistage gemm on tensor cores without `tune:`: tiles in all combinations, then
+one field at a time around the best of those (`refinements`).
 """
 
 from __future__ import annotations

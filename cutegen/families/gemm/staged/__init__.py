@@ -1,1 +1,1 @@
-"""What `fma` and `mma_sync` share: operands that threads copy through stages of shared memory."""
+"""Code that `fma` and `mma_sync` share: their operands are copied by threads through stages of shared memory."""

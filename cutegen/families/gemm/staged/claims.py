@@ -1,4 +1,4 @@
-"""What is proved of a gemm's plan: each element of its tiles exactly once, and no access out of bounds."""
+"""Claims about a gemm's plan: each element of its tiles is covered exactly once, and no access is out of bounds."""
 
 from __future__ import annotations
 

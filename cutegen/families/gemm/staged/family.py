@@ -1,4 +1,4 @@
-"""What the families of gemms answer alike whose operands travel through stages of shared memory."""
+"""The base class of the gemm families whose operands travel through stages of shared memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the module of a multistage gemm prints of its tiles: their sizes, the order of blocks, what a grid counts."""
+"""Text about the tiles of a multistage gemm in its module: their sizes, the order of blocks, and limits of the grid."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def parameters(plan: MultistagePlan, products: list[str]) -> tuple[str, ...]:
 
 
 def launched(plan: MultistagePlan) -> dict[str, str]:
-    """What the kernel is launched with besides, by parameter."""
+    """Launch arguments, by parameter, that are not variables of the same name: the size along k, where it is passed."""
     return {"k_size": f"cutlass.Int32(m{plan.a.tensor.name}.shape[1])"} if plan.told_size else {}
 
 
@@ -170,7 +170,7 @@ def _product(number: int, factor: int, name: str) -> str:
 
 
 def limits(plan: MultistagePlan) -> tuple[Limit, ...]:
-    """What the number of tiles must be where one number counts them."""
+    """Limits on the number of tiles where a single number counts them; none elsewhere."""
     if plan.most_tiles is None:
         return ()
     wanted, matrix = 'f"at most {MOST_TILES} tiles"', _tiles(plan)

@@ -1,5 +1,5 @@
-"""What the threads of a multistage gemm do, from the first copies to the epilogue, as a tree of statements: what is
-printed of it, and what proofs look at.
+"""The statements that the threads of a multistage gemm execute, from the first copies to the epilogue, as a tree. The
+kernel is printed from this tree, and proofs examine it.
 """
 
 from __future__ import annotations

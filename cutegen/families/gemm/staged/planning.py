@@ -1,4 +1,4 @@
-"""What inference resolved of a multistage gemm, as the numbers of its plan that do not depend on what multiplies."""
+"""Builds the parts of a multistage gemm's plan that do not depend on what multiplies: CUDA cores or tensor cores."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is wrong with a multistage gemm's schedule as it was written."""
+"""Checks a multistage gemm's schedule as it was written."""
 
 from __future__ import annotations
 

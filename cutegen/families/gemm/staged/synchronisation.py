@@ -1,4 +1,6 @@
-"""What the warps of a gemm do to barriers and shared memory, for given sizes, by the trees that print them."""
+"""The operations of a gemm's warps on barriers and shared memory, for given sizes, traced from the statement trees that
+print them.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ def counts(plan: MultistagePlan) -> tuple[int, ...]:
 
 
 def run_of(loop: Mainloop[Any], k_tiles: int, tree: Body | None = None) -> Run:
-    """What two warps of a block do, for so many tiles along k. `tree` is another one than that of `loop`.
+    """Traces two warps of a block for `k_tiles` tiles along k. A `tree`, if given, replaces that of `loop`.
 
     Raises `Unproved` as `traced` does.
     """

@@ -68,7 +68,7 @@ def _shared(plan: WarpspecializedPlan, x: Passing, kind: Literal["read", "write"
 
 
 def buffers(plan: WarpspecializedPlan) -> Iterator[Buffer]:
-    """What a block has in shared memory: tiles that are swizzled, what others send, and barriers by their kinds."""
+    """The buffers of a block's shared memory: swizzled tiles, sums that other blocks send, and barriers by kind."""
     spec, counts = plan.spec, allocation.counts_of(plan.spec)
     passing = () if plan.shares_buffers else zip(allocation.outputs(spec), plan.passing, strict=True)
     sources = tuple(zip(allocation.brought(spec), plan.sources, strict=True))

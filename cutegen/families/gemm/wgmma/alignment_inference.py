@@ -13,7 +13,9 @@ from cutegen.planning.report import Report
 
 
 def infer_alignment(spec: Spec, report: Report) -> Spec:
-    """What tensor maps describe stands as they take it, all else as the epilogue's accesses need it."""
+    """Infers each tensor's alignment: what tensor maps require where they move it, else what the epilogue's accesses
+    require. With a workspace for misaligned tensors the size of an element suffices.
+    """
     product, output, copies = product_of(spec), spec.output, dict(spec.schedule.copies)
     copy, paired = spec.schedule.copies.get(output.name), known_divisor(spec, product.n) % 2 == 0
     bits = copy.bits if copy is not None else None

@@ -1,4 +1,4 @@
-"""What a block of a gemm whose warps have roles has in shared memory, declared once for all that ask."""
+"""The shared memory of a warp-specialised gemm's block, declared once for all modules that need it."""
 
 from __future__ import annotations
 

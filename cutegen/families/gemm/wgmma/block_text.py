@@ -1,4 +1,4 @@
-"""What is printed of the blocks of a gemm whose warps have roles: their index, and how many there are."""
+"""Text about the blocks of a warp-specialised gemm: their index, and how many there are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is inferred of the blocks of a gemm whose warps have roles: their clusters, and how these walk the tiles."""
+"""Infers the clusters of a warp-specialised gemm's blocks, and how these walk the tiles."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What to run a gemm whose warps have roles on besides what breaks any: more tiles than there are clusters."""
+"""Verification cases of a warp-specialised gemm besides those of every kernel: more tiles than there are clusters."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def blocks(plan: WarpspecializedPlan, sizes: Mapping[str, int]) -> int:
 
 
 def value_seconds(plan: WarpspecializedPlan, sizes: Mapping[str, int]) -> float:
-    """What the emulator takes for the epilogues: every tile of every cluster is a whole one."""
+    """The emulator's time for the epilogues, in seconds: every tile of every cluster counts as a whole one."""
     results = prod(
         -(-sizes[mode] // extent) * extent for mode, extent in zip((plan.m, plan.n), plan.cluster_tile, strict=True)
     )

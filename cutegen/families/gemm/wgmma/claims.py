@@ -1,4 +1,4 @@
-"""What is proved of the plan of a gemm whose warps have roles."""
+"""Claims about the plan of a warp-specialised gemm."""
 
 from __future__ import annotations
 

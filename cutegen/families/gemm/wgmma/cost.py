@@ -1,4 +1,4 @@
-"""What a gemm whose warps have roles is estimated to take: the constants of its kind, for the sizes of its tile.
+"""Estimates the time of a warp-specialised gemm from the constants of its kind and the sizes of its tile.
 
 The constants were fitted, by their logarithms, to times of bf16 with data that is not in the caches, at 539 shapes
 with 1 to 8192 rows on two H200, of 75 schedules whose warps multiply columns of the output or have tiles in turn;
@@ -184,7 +184,7 @@ def _rounded(number: float) -> float:
 
 
 def moved_by(plan: WarpspecializedPlan) -> Moved:
-    """What a kernel moves, whatever its schedule."""
+    """The memory traffic of a kernel, whatever its schedule: `inout` tensors count twice."""
     spec = plan.spec
     tensors = tuple((t.shape, t.dtype.bytes * (1 + (t.role == "inout"))) for t in spec.tensors)
     return Moved(tensors, MEMORY, plan.k, LINE // plan.a.tensor.dtype.bytes, CROSSING)

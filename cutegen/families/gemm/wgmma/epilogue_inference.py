@@ -1,4 +1,6 @@
-"""What the epilogue of a gemm whose warps have roles moves by tensor maps, in what pieces, through how many buffers."""
+"""Infers which tensors of the epilogue of a warp-specialised gemm move by tensor maps, in what pieces, through how many
+buffers.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the warpgroups that multiply do with their sums: they exchange them within a cluster, compute, and store."""
+"""The end of each tile in the warpgroups that multiply: they exchange sums within a cluster, compute, and store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the module of a gemm whose warps have roles prints of its epilogue. Numbers come from the plan."""
+"""Text of a warp-specialised gemm's epilogue in its module. Numbers come from the plan."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def _modes(plan: WarpspecializedPlan) -> tuple[str, ...]:
 
 
 def parts_names(plan: WarpspecializedPlan) -> dict[str, str]:
-    """What the kernel calls the accumulators of each product, in slices, by the name of its B."""
+    """Maps the name of each product's B to the kernel's name for the accumulators of that product, in slices."""
     names = [product.b for product in plan.spec.compute.products]
     return {name: f"parts_{name}" if len(names) > 1 else "parts" for name in names}
 
@@ -104,7 +104,7 @@ def _finds_places(plan: WarpspecializedPlan) -> bool:
 
 
 def passing_text(plan: WarpspecializedPlan, x: Passing) -> dict[str, Any]:
-    """What is printed of an output that passes shared memory."""
+    """Template variables for an output that passes through shared memory."""
     order, swizzled = (0, 1, 2) if x.n_major else (1, 0, 2), kind(plan, x.tensor.name, x.n_major, x.swizzle)
     orders, transposed = (str(order), str(order[:2])), str(not x.n_major)
     if plan.any_rows:
@@ -125,7 +125,7 @@ def passing_text(plan: WarpspecializedPlan, x: Passing) -> dict[str, Any]:
 
 
 def source_text(plan: WarpspecializedPlan, x: Passing) -> dict[str, Any]:
-    """What is printed of a tensor that the epilogue reads from shared memory."""
+    """Template variables for a tensor that the epilogue reads from shared memory."""
     stem, found = source_name(x.tensor), passing_text(plan, x)
     plain = ["cute.nvgpu.CopyUniversalOp()", *found["atom"][1:]]
     matrices = [f"warp.LdMatrix8x8x16bOp({found['transposed']}, 4)", type_text(x.tensor)]

@@ -46,7 +46,7 @@ def literals(plan: WarpspecializedPlan) -> Iterator[Constant]:
 
 
 def told(plan: WarpspecializedPlan) -> Iterator[Constant]:
-    """What tells kernels that functions serve from each other, besides how many blocks and warpgroups there are."""
+    """Constants that distinguish kernels that share functions, besides the numbers of blocks and warpgroups."""
     if plan.any_turns:
         path = "schedule.warps.roles"
         yield Constant("PINGPONG", str(plan.pingpong), "whether warpgroups alternate between tiles", path)

@@ -1,4 +1,4 @@
-"""What was left out of the schedule of a gemm whose warps have roles, and how it is inferred."""
+"""Infers what the schedule of a warp-specialised gemm leaves out."""
 
 from __future__ import annotations
 
@@ -163,7 +163,9 @@ def _infer_swizzles(spec: Spec, report: Report) -> Spec:
 
 
 def _first_of(words: Mapping[str, W], stacked: Sequence[Tensor], tensor: Tensor) -> W | None:
-    """What is written of one of the operands that are multiplied as one, to which the tensor belongs."""
+    """The first entry of `words` for any of the `stacked` operands, which are multiplied as one; None if there is no
+    such entry, or if `tensor` is not one of them.
+    """
     return next((words[t.name] for t in stacked if tensor in stacked and t.name in words), None)
 
 

@@ -67,7 +67,9 @@ class Loading(Role):
             yield Region(f"schedule.copies.{side.tensor.name}.box", f"boxes of {name}", body)
 
     def partition(self, side: Side, number: int) -> Statement:
-        """What the loads of one tensor of an operand move, and, with the last one, which blocks they serve."""
+        """Partitions one tensor of an operand for its loads; for the last one also sets the mask of blocks that they
+        serve.
+        """
         plan, name, stack = self.plan, side.tensors[number].name, self.stack(side)
         mode, K = f"BLK_{side.mode.upper()}", f"BLK_{plan.k.upper()}"
         every = "(None, None, None)" if plan.has_batch(side.tensors[number]) else "(None, None)"
@@ -156,7 +158,7 @@ class Loading(Role):
         return (Region(path, "loads of what epilogues read", (If(condition, body),)),)
 
     def pieces_of_sources(self) -> Iterator[Statement]:
-        """What the loads for epilogues move."""
+        """Partitions the tensors that epilogues read into the pieces that their loads move."""
         every = "(None, None, None)" if self.plan.batch else "(None, None)"
         for stem, x in zip(self.stems, self.plan.sources, strict=True):
             seen = f"tma_tensor_{stem}" if x.tensor.writes else f"m{stem}"

@@ -123,7 +123,7 @@ _OF_TENSORS = (
 )
 
 IMPORTS = ("OperandMajorMode", "cpasync", "warp", "warpgroup")
-"""What the module imports besides what every module does, and the kernel names."""
+"""Names that the module imports besides those of every module, and that the kernel refers to."""
 
 
 def own_names(tensors: Iterable[Tensor], modes: Iterable[str], stacked: Iterable[str], batched: bool) -> set[str]:
@@ -133,27 +133,27 @@ def own_names(tensors: Iterable[Tensor], modes: Iterable[str], stacked: Iterable
 
 
 def made_of(tensors: Iterable[Tensor]) -> Iterator[str]:
-    """What the kernel calls what it makes of tensors; of an output that is read it makes all twice."""
+    """Yields the kernel's names for values derived from tensors: two sets for an output that is also read."""
     stems = (stem for t in tensors for stem in (t.name, *[f"{t.name}_in"] * (t.reads and t.writes)))
     return (pattern.format(stem) for stem in stems for pattern in _OF_TENSORS)
 
 
 def stack_name(spec: KernelSpec, tensors: Sequence[Tensor]) -> str:
-    """What the kernel calls the shared memory of an operand: as its tensor, or as all that are side by side."""
+    """The kernel's name for the shared memory of an operand: its tensor's, or joined from all that lie side by side."""
     names = [tensor.name for tensor in tensors]
     return names[0] if len(names) == 1 else Variables(spec).free("_".join(names))
 
 
 def source_name(tensor: Tensor) -> str:
-    """What the kernel's names have of a tensor that the epilogue reads: an output has others of its own."""
+    """The stem of the kernel's names for a tensor that the epilogue reads: its name, for an output with `_in` added."""
     return f"{tensor.name}_in" if tensor.writes else tensor.name
 
 
 def names_by_role(
     spec: KernelSpec, operands: tuple[Sequence[Tensor], Sequence[Tensor]], modes: tuple[str, str]
 ) -> dict[str, str]:
-    """What the kernel's names become where A and B, M and N are those of the product: those of a tensor, or of a mode,
-    for those of the other one, and these letters in what is said. `operands` and `modes` are those of the product.
+    """Maps names in the kernel's text so that A and B, M and N are those of the product: the names of each operand and
+    mode become the other's, as do the letters in comments. `operands` and `modes` are those of the product.
     """
     (a, b), output = (stack_name(spec, tensors) for tensors in operands), spec.output.name
     patterns = ("{}", *_OF_TENSORS, "m{}", "t{}s{}", "t{}g{}", f"t{output}r{{}}", "MASK_{}", "KIND_{}")

@@ -1,4 +1,6 @@
-"""What all threads of a gemm do before they take roles: they allocate, initialise barriers, and count what to do."""
+"""The statements that all threads of a gemm execute before they take roles: allocation, initialisation of barriers, and
+counts of steps and tiles.
+"""
 
 from __future__ import annotations
 
@@ -108,7 +110,7 @@ class Opening:
 
 
 def tile_counts(plan: WarpspecializedPlan) -> tuple[str, ...]:
-    """What counts the tiles of clusters along each mode of the output, and the matrices of a batch."""
+    """The variables that count the tiles of clusters along each mode of the output, and the matrices of a batch."""
     return ("tiles_m", "tiles_n", *["tiles_l"] * (plan.batch is not None))
 
 

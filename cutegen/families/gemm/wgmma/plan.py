@@ -122,7 +122,7 @@ class WarpspecializedPlan(PointwisePlan):
         return self.fields is not None and not self.fields.isdisjoint(names)
 
     def number(self, name: str, value: object) -> str:
-        """What functions have for a number: its name where that is such a field, else the number itself."""
+        """The text of a number in the functions: its name where it is a field of their parameter, else its value."""
         return name if self.varies(name) else str(value)
 
     @property

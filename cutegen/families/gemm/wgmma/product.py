@@ -130,7 +130,9 @@ def shared_by(spec: Spec, tensor: Tensor) -> int:
 
 
 def box_unit(spec: Spec, tensor: Tensor) -> int:
-    """What the extent of a box is a multiple of: rows that a swizzle repeats after, or elements that it spans."""
+    """The number that divides the extent of a box: the rows after which a swizzle repeats if the operand is contiguous
+    along k, else the elements that a row of the swizzle spans.
+    """
     if tensor.major == product_of(spec).k:
         return SWIZZLE_ROWS
     smem = spec.schedule.smem.get(tensor.name)

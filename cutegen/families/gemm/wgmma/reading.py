@@ -1,4 +1,4 @@
-"""What is wrong with the schedule of a gemm whose warps have roles, as it was written."""
+"""Checks the schedule of a warp-specialised gemm as it was written."""
 
 from __future__ import annotations
 

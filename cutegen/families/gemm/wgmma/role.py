@@ -1,4 +1,4 @@
-"""What all roles of a gemm's warps have in common: the walk over tiles, the ring of stages, and printed names."""
+"""The parts that all roles of a gemm's warps share: the walk over tiles, the ring of stages, and printed names."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Schedule:
-    """What one block does, in steps: a product of a tile along k takes one. `ends` are those of epilogues, by tile."""
+    """The steps of one block: a product of a tile along k takes one. `ends` are the ends of epilogues, by tile."""
 
     steps: tuple[Step, ...]
     ends: Mapping[int, int]
@@ -105,7 +105,7 @@ def _schedule(plan: WarpspecializedPlan, spans: Sequence[Span]) -> Schedule:
 
 
 def _content(product: Act) -> Content:
-    """What stands in the stage that a product reads: the tile, and the step along k."""
+    """The content of the stage that a product reads: the tile, and the step along k."""
     assert isinstance(product, Multiply)
     return product.cells[0][1]
 

@@ -1,4 +1,4 @@
-"""What a gemm's warps do as a tree of statements: what is printed of them, and what proofs look at."""
+"""The statements of a gemm's warps as a tree, from which the kernel is printed and which proofs examine."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cutegen.parts.statements import Blank, Body, If, Note, Region
 
 
 def kernel_body(plan: WarpspecializedPlan, finders: list[str]) -> Body:
-    """What every warp does, from where shared memory is allocated to the end of the kernel.
+    """The statements of every warp, from the allocation of shared memory to the end of the kernel.
 
     `finders` are the arguments of the function that finds a tile by its number.
     """

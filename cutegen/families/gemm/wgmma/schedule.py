@@ -46,7 +46,7 @@ class Mma:
 
 @dataclass(frozen=True)
 class Warps:
-    """What the warps of a block do: those of its first warpgroup load, those of the others multiply."""
+    """The roles of a block's warps: those of the first warpgroup load, those of the others multiply."""
 
     roles: Roles | None = key(
         Choice(get_args(Roles)),

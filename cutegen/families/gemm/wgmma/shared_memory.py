@@ -70,7 +70,7 @@ def stage_of(plan: WarpspecializedPlan, side: Side) -> Swizzled:
 
 
 def piece_of(plan: WarpspecializedPlan, x: Passing) -> Swizzled:
-    """What a warpgroup stores at a time of an output."""
+    """The piece of an output that a warpgroup stores at a time, or of a tensor that its epilogue reads at a time."""
     along, across = (plan.columns, ROWS) if x.n_major else (ROWS, plan.columns)
     return Swizzled(along, across, x.tensor.dtype.bytes, x.swizzle)
 
@@ -116,8 +116,8 @@ class Part:
 
 
 def parts_of(plan: WarpspecializedPlan) -> Iterator[Part]:
-    """What a block has in shared memory, in the order in which the kernel allocates it. Buffers of the output may lie
-    where others' sums were.
+    """The parts of a block's shared memory, in the order in which the kernel allocates them. Buffers of the output may
+    reuse the memory of sums that other blocks sent.
     """
     counts = counts_of(plan.spec)
     for one, start, length in laid_out(declared(plan.spec), counts):

@@ -1,4 +1,6 @@
-"""What the warps of a gemm do to barriers and shared memory, for given sizes, by the trees that print them."""
+"""The operations of a gemm's warps on barriers and shared memory, for given sizes, traced from the statement trees that
+print them.
+"""
 
 from __future__ import annotations
 
@@ -82,12 +84,12 @@ def counts(plan: WarpspecializedPlan) -> Iterator[Counts]:
 
 
 def run_of(plan: WarpspecializedPlan, sizes: Counts, tree: Body | None = None, *, whole: bool = False) -> Run:
-    """What all agents of a cluster do: the warp that loads, those that load what epilogues read, those that have no
-    role, and of each warpgroup that multiplies the warp that stores, and the other three together, or all four where
-    warpgroups are `whole`. `tree` is another one than the plan's.
+    """Traces all agents of a cluster: the warp that loads, the warps that load what epilogues read, and those without a
+    role. In each warpgroup that multiplies, the warp that stores is one agent and the other three are another; all four
+    are one if warpgroups are `whole`. A `tree`, if given, replaces the plan's own.
 
-    Raises `Unproved` as `traced` does, where a step of a sum is not multiplied once, and where a box is left
-    out that has rows of its tensor.
+    Raises `Unproved` as `traced` does, where a step of a sum is not multiplied exactly once, and where a load leaves
+    out a box that has rows of its tensor.
     """
     constants: dict[str, int] = {}
     for constant in constants_of(plan):

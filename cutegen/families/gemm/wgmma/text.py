@@ -1,4 +1,4 @@
-"""What the module of a gemm whose warps have roles prints. Numbers come from the plan."""
+"""Builds the parts of a module that are specific to a warp-specialised gemm. Numbers come from the plan."""
 
 from __future__ import annotations
 
@@ -77,11 +77,11 @@ def _brought(plan: WarpspecializedPlan) -> Iterator[Tensor]:
 
 
 def _divisors(plan: WarpspecializedPlan) -> dict[str, str]:
-    """What tiles' numbers are divided by, which the host prepares, and what makes it there: tiles of a band, those
-    across its last one, and those of a matrix.
+    """Maps the divisors of tile numbers, which the host prepares, to the expressions that create them: the tiles of a
+    band, the width of the last band, and the tiles of a matrix.
 
-    Where K is small divisions are many, and a producer that makes its own comes late (2 % of 8192 x 8192 x 1024 on an
-    H200).
+    Where K is small, divisions are many, and a producer that creates its own divisors is late, which costs 2 % at
+    8192 x 8192 x 1024 on an H200.
     """
     along, across = (f"tiles_{letter}" for letter in _letters(plan))
     divisors = {"by_band": f"cutlass.min(BAND, {across}) * {along}", "by_last": f"cutlass.max({across} % BAND, 1)"}
@@ -356,7 +356,7 @@ def _times(block: str, cluster: str, plan: WarpspecializedPlan) -> str:
 
 
 def _walk(plan: WarpspecializedPlan) -> dict[str, Any]:
-    """What is printed of the order of tiles."""
+    """Template variables for the order of tiles."""
     first, second = _letters(plan)
     along, across = (plan.spec.output.shape[i].upper() for i in plan.tile_order)
     places = {first: "along", second: "band * BAND + across" if plan.band > 1 else "across"}
@@ -372,7 +372,7 @@ def _walk(plan: WarpspecializedPlan) -> dict[str, Any]:
 
 
 def _side(plan: WarpspecializedPlan, blocks: dict[str, str], side: Side, stages: Buffer) -> dict[str, Any]:
-    """What is printed of A or B."""
+    """Template variables for A or B."""
     is_a, name = side.letter == "A", stack_name(plan.spec, side.tensors)
     extent = blocks[side.mode] if side.box is None else f"BOX_{name}"
     box, order = f"({extent}, {blocks[plan.k]})", (0, 1, 2) if side.k_major else (1, 0, 2)

@@ -1,5 +1,6 @@
-"""What is tried of a gemm on Hopper's tensor cores without `tune:`: tiles with the roles of warps that have them and
-clusters in all combinations, then the walk and the pipeline one field at a time around the best (`refinements`).
+"""Candidates that tuning tries for a gemm on Hopper's tensor cores without `tune:`: tiles, each with a role of its
+warps, and clusters in all combinations, then the walk and the pipeline one field at a time around the best
+(`refinements`).
 """
 
 from __future__ import annotations

@@ -81,7 +81,7 @@ def _without_column(spec: Spec, tensor: Tensor) -> Candidate:
 
 
 def dealt_columns(spec: Spec, say: Say) -> None:
-    """What a thread writes and reads of a column is a layout of places: threads and modes divide each other."""
+    """The places of a column that a thread writes and reads must form a layout: threads and modes divide each other."""
     schedule = spec.schedule
     if say.report.failed or all(column.layout is None for column in schedule.smem.values()):
         return  # without a plan nobody knows what threads have

@@ -1,4 +1,4 @@
-"""What registers hold, and advice on how a kernel fills the machine: tiles, occupancy, and arithmetic for its bytes."""
+"""Rules on registers, and advice on how a kernel fills the machine: tiles, occupancy, and arithmetic for its bytes."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def stages(spec: Spec, say: Say) -> None:
 
 
 def shared_memory(spec: Spec, say: Say, total: int, notes: tuple[str, ...], help: Help) -> None:
-    """What a block needs of shared memory is what it can have on every target; `notes` say what takes it."""
+    """A block's `total` bytes of shared memory must be available on every target; `notes` say what takes them."""
     short = [t for t in spec.targets if t in TARGETS and TARGETS[t].smem_per_block < total]
     if short:
         limits = ", ".join(f"{t} has {TARGETS[t].smem_per_block}" for t in short)

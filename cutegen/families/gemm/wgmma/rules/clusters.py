@@ -31,7 +31,7 @@ def sized(spec: Spec, say: Say) -> None:
 
 
 def _shared(spec: Spec, say: Say) -> None:
-    """What is loaded once for several blocks is what several blocks multiply."""
+    """An operand with `multicast: cluster` must be multiplied by several blocks of the cluster."""
     for tensor, _ in product_of(spec).sides:
         copy, mode = spec.schedule.copies.get(tensor.name), lacked(spec, tensor)
         if copy is not None and copy.multicast == "cluster" and spec.schedule.cluster.get(mode, 1) == 1:
