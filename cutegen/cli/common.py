@@ -1,4 +1,4 @@
-"""What verbs share: options, and the way from their arguments to specs that were read."""
+"""Code that verbs share: options, and the steps from their arguments to specs that were read."""
 
 from __future__ import annotations
 

@@ -118,7 +118,7 @@ def _chosen(gathered: Gathered, kernel: str | None, target: str | None) -> list[
 def _against(
     old: Path, new: list[Inspection], kernel: str | None, texts: list[str], jobs: int | None, cache: Cache | None
 ) -> tuple[dict[tuple[str, str], tuple[Comparison, dict[str, str]]], list[str]]:
-    """What changed and the diffs of the texts, by kernel and target; and what has nothing to compare with."""
+    """Comparisons and the diffs of their texts, by kernel and target; and notices of what could not be compared."""
     from cutegen.console import print_diagnostics
     from cutegen.language.diagnostics import SpecError
     from cutegen.project.paths import shown

@@ -1,6 +1,6 @@
-"""What makes editors know the language: a schema beside the specs, and a line in each spec that names it.
+"""Editor support for the language: a schema beside the specs, and a line in each spec that names it.
 
-Editors that run yaml-language-server, such as VS Code with its YAML extension, follow that line without being told to.
+Editors that run yaml-language-server, such as VS Code with its YAML extension, follow that line without further setup.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ class SpecFile:
 
 @dataclass(frozen=True)
 class Scope:
-    """What a command asked for: one spec, or everything under a folder.
+    """The extent of a command: one spec, or everything under a folder.
 
     `name` is as headers of the modules in `out` have it, `""` for the root.
     """

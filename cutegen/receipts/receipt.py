@@ -1,6 +1,6 @@
-"""What was verified and measured of one kernel on one GPU, as a file that is committed beside the module.
+"""A record of what was verified and measured of one kernel on one GPU: a file that is committed beside the module.
 
-A receipt holds the hash of the code that was measured, so that figures of other code are recognised without a GPU.
+A receipt holds the hash of the code that was measured, so that figures of different code are recognised without a GPU.
 It is written by `cutegen.receipts.write`, and its text is made in `receipt_text`.
 """
 
@@ -43,10 +43,10 @@ class VerifiedCase:
 
 @dataclass(frozen=True)
 class Verified:
-    """What verification found of a kernel that passed.
+    """The verification of a kernel that passed.
 
-    `host_checks` counts calls that were refused as they must be, `not_run` the cases and calls that were planned
-    besides.
+    `host_checks` counts calls that were rejected as required, `not_run` the cases and calls that were planned but did
+    not run.
     """
 
     cases: tuple[VerifiedCase, ...]
@@ -69,7 +69,7 @@ class Verified:
 
 @dataclass(frozen=True)
 class Receipt:
-    """What is known of one kernel on one GPU.
+    """The record of one kernel on one GPU.
 
     `spec` is the path of its spec from the project's root, as in the module's header. `code_hash` is the digest of what
     runs on the GPU (`cutegen.codegen.render.code_hash`). `versions` are those of the driver and of all packages.

@@ -23,10 +23,10 @@ _BROKEN = {"wrong": "was wrong", "crashed": "crashed", "hung": "hung"}
 
 @dataclass(frozen=True)
 class Recorded:
-    """What became of figures that were to be kept.
+    """The outcome of recording figures.
 
-    `written` are the receipts; `notices` say what was dropped of those that were there, `problems` what could not be
-    recorded.
+    `written` are the receipts; `notices` say what was dropped from existing ones or left out, `problems` what could
+    not be recorded.
     """
 
     written: tuple[Path, ...]

@@ -1,1 +1,1 @@
-"""What the assembler made of a kernel: SASS instructions, where they lead, who runs them, and what a spec expects."""
+"""Analysis of a kernel's SASS: its instructions, its control flow, the roles of warps, and what a spec expects."""

@@ -19,7 +19,7 @@ _IDLE = frozenset({"barriers and waits", "control", "moves", "predicates", "no o
 
 @dataclass(frozen=True)
 class Loop:
-    """What an innermost loop repeats, predicated ones too, in the order of the code."""
+    """The instructions that an innermost loop repeats, predicated ones too, in the order of the code."""
 
     instructions: tuple[Instruction, ...]
 
@@ -76,7 +76,7 @@ def flow_of(function: Function) -> Flow | None:
 
 
 def _next(i: Instruction, place: int, meeting: Mapping[str, set[int]]) -> Iterator[int]:
-    """What may come after an instruction."""
+    """Yields the index of each instruction that may run right after this one."""
     if i.opcode == "BSYNC":
         met = meeting.get(i.operands.strip(), {place + 1})
         yield from {place + 1} if place + 1 in met or i.guarded else met
@@ -89,7 +89,7 @@ def _next(i: Instruction, place: int, meeting: Mapping[str, set[int]]) -> Iterat
 
 
 def _order(after: Sequence[Sequence[int]]) -> tuple[int, ...]:
-    """What can be reached from the first instruction, in reverse postorder."""
+    """The indices of the instructions that are reachable from the first one, in reverse postorder."""
     seen, ended = {0}, list[int]()
     stack = [(0, iter(after[0]))] if after else []
     while stack:

@@ -177,7 +177,7 @@ def _nearest_hint(pattern: str, others: Counter[str]) -> str:
 
 
 def _clash_help(wanted: Count, clashes: int | None) -> str:
-    """What helps against clashes; empty where there are not too many."""
+    """Advice against bank clashes; empty where there are not too many."""
     if clashes is None or clashes < wanted.number or wanted.relation not in ("==", "<", "<="):
         return ""
     return (

@@ -1,1 +1,1 @@
-"""What the larger verbs of `cutegen` do, a folder each. Their flags are in `cutegen.cli`."""
+"""Implementations of the larger verbs of `cutegen`, a folder each. Their flags are in `cutegen.cli`."""

@@ -32,7 +32,7 @@ class Death:
 
 @dataclass(frozen=True)
 class Ending:
-    """What became of a job: what its worker said of it, and the `result`, or a death in its place."""
+    """The end of a job: the events that its worker reported, and the `result`, or a death in its place."""
 
     events: tuple[tuple[str, Any], ...]  # kinds and data
     seconds: float  # from when the worker was chosen

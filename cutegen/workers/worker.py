@@ -115,8 +115,8 @@ class Worker:
             self._process.stdin.flush()
 
     def hear(self) -> list[tuple[str, Any]] | None:
-        """What the worker has said since the last call, as pairs of kind and data; None where it says no more. May
-        wait.
+        """Returns the events that the worker has sent since the last call, as pairs of kind and data; None at the end
+        of its output. May block.
         """
         chunk = os.read(self.fileno(), 1 << 20)
         if not chunk:
@@ -130,7 +130,7 @@ class Worker:
         return not isinstance(self._process, Forked) or self._process.begun
 
     def log(self) -> str:
-        """What the process printed since it got its last job, or since it was started; the end of it if it is much."""
+        """Text that the process printed since it got its last job, or since its start; only the end of long text."""
         end = self._log.seek(0, os.SEEK_END)
         self._log.seek(max(self._log_start, end - _LOG_BYTES))
         return plain(self._log.read().decode("utf-8", "replace"))

@@ -45,8 +45,8 @@ def _kept(plan: RowwisePlan, operand: Operand) -> Access:
 
 
 def buffers(plan: RowwisePlan) -> Iterator[Buffer]:
-    """What is kept of a row, and the partial results of the warps that share a row, of all blocks of a cluster, of
-    each reduction.
+    """Yields the buffers in shared memory: the kept parts of rows, a block's sums over its rows, barriers, and for each
+    reduction the partial results of all warps that share a row, in all blocks of a cluster.
     """
     extent = plan.slots * plan.tile[plan.row]
     for name in (operand.tensor.name for operand in plan.operands if operand.tensor.name in plan.kept):
@@ -71,7 +71,7 @@ def buffers(plan: RowwisePlan) -> Iterator[Buffer]:
 
 
 def scratch(plan: RowwisePlan) -> Iterator[Scratch]:
-    """What each block has of the outputs that are reduced over the rows, for each of the rows that it has at a time."""
+    """Yields the workspaces of outputs reduced over rows: one copy for each row that a block or cluster sums apart."""
     for column in plan.program.columns:
         rounded = ((plan.row, plan.column_unit),)
         yield Scratch(column.tensor, rounded, column.dtype.bytes, plan.column_rows)

@@ -1,4 +1,4 @@
-"""What is printed of loads that are under way before their rows' turn, of blocks that walk many rows."""
+"""Text of loads that are in flight before their rows' turn, in blocks that walk many rows."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ class LoaderText:
 
 
 def ahead(plan: RowwisePlan, texts: WalksText, tile: str, block: str, divisors: list[str]) -> dict[str, Any]:
-    """What the templates print. `tile` is the text of a block's tile of rows, `divisors` are what counts them."""
+    """Template values for loads ahead. `tile` is the text of a block's tile of rows, `block` the variable that counts
+    blocks or clusters, and `divisors` name the divisors that turn the number of a tile into its coordinates.
+    """
     any_tile = _tile_of_first_rows(plan, "0")
     own_part = _tile_of_first_rows(plan, "rank") if plan.cluster > 1 else any_tile
     if plan.fewer_threads:

@@ -56,7 +56,7 @@ def inferred_cases(spec: Spec) -> tuple[Case, ...]:
 
 
 def _schedule(spec: Spec, targets: tuple[str, ...]) -> RowwiseSchedule:
-    """What is inferred for some targets."""
+    """The schedule that is inferred for these targets."""
     return resolve(replace(spec, targets=targets), Report(spec.source)).schedule
 
 

@@ -1,4 +1,4 @@
-"""What to run a row kernel on besides what breaks any: rows of values that reductions treat apart, and long rows."""
+"""Test cases for row kernels beyond those of any family: long rows, and rows of values that reductions special-case."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is proved of a row kernel's plan: each element of a row exactly once, and no access out of bounds."""
+"""Proofs about a row kernel's plan: it covers each element of a row exactly once, and has no access out of bounds."""
 
 from __future__ import annotations
 

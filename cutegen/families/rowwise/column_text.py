@@ -18,7 +18,7 @@ PATH = "schedule.scheduler"
 
 
 def names_beside(spec: Spec) -> set[str]:
-    """What a kernel calls the sums of its columns, and the pieces of a row: no value of a spec is called so there."""
+    """Names that a kernel uses for its column sums and the pieces of a row, and never for values of the spec."""
     outputs, names = [t.name for t in spec.outputs], [t.name for t in spec.tensors]
     pieces = {f"t{lead}r{name}_all" for lead in names for name in outputs}
     return {"walked", *pieces, *(f"sums_{name}" for name in outputs)}
@@ -102,7 +102,7 @@ def _finished(plan: RowwisePlan, text: ColumnText, column: Column, numbers: list
 
 
 def workspaces(plan: RowwisePlan) -> Workspaces | None:
-    """What the host prints of the memory for the blocks' sums; None where nothing is reduced over the rows."""
+    """The workspaces for the blocks' sums, as the host prints them; None where nothing is reduced over the rows."""
     each = tuple(_workspace(plan, column) for column in plan.program.columns)
     return Workspaces(PATH, "column_space.j2", each) if each else None
 

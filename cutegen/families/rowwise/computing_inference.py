@@ -1,4 +1,4 @@
-"""What is inferred of how a row kernel computes: which reductions share a walk, and how exact its functions are."""
+"""Infers how a row kernel computes: which reductions share a walk, and how precise its exponentials are."""
 
 from __future__ import annotations
 

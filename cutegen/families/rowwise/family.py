@@ -111,7 +111,7 @@ class RowwiseFamily(Family[RowwiseSchedule, RowwisePlan]):
         return tiles * plan.cluster if plan.blocks is None else min(tiles * plan.cluster, plan.blocks_with(threads))
 
     def _launched(self, plan: RowwisePlan, sizes: Mapping[str, int]) -> tuple[dict[str, int], int]:
-        """What a block has by mode in a launch of those sizes, at a time, and how many threads it has."""
+        """The extents of a block's tile by mode, and the threads of a block, in a launch with those sizes."""
         from cutegen.families.rowwise.flat import flat_sizes
         from cutegen.families.rowwise.rows import fewest_threads, rows_with
 

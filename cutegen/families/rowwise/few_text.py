@@ -1,4 +1,4 @@
-"""What is printed where launches choose how many threads a row has: their numbers, and where a thread's values are."""
+"""Text of kernels whose launches choose the threads of a row: their constants, and where a thread's values start."""
 
 from __future__ import annotations
 
@@ -74,8 +74,9 @@ def assumed(plan: RowwisePlan, start: str) -> str:
 
 
 def sums(plan: RowwisePlan, block: str) -> dict[str, str]:
-    """What is printed of the sums over a block's rows: where a thread has its own, in its block's share of a row and in
-    a workspace, of which `block`, or a cluster, has one row; and where a column has its place there.
+    """Template texts for the sums over a block's rows: where a thread's own sums start in its block's share of a row
+    (`own_value`) and in the workspace (`own_start`), and where a column lies in the workspace (`block_column`). Row
+    `block` of the workspace belongs to that block or cluster.
     """
     start = _share_start(plan)
     return {

@@ -120,8 +120,8 @@ def flat_sizes(spec: Spec, sizes: Mapping[str, int]) -> Mapping[str, int]:
 
 
 def parted(spec: Spec, extents: Mapping[str, int]) -> dict[str, int]:
-    """What a block has by mode, of which that along the row is shared out: modes of fixed sizes have all of these, and
-    the last of the others has the rest.
+    """Returns a block's extents by mode, with the extent along the row split among the modes that a row is made of.
+    Modes of fixed size get all of it, the last of the others gets the rest, rounded up, and any before it get 1.
     """
     if not isinstance(spec, FlatSpec) or spec.row not in extents:
         return dict(extents)

@@ -1,4 +1,4 @@
-"""What was left out of a row kernel's schedule, and how it is inferred."""
+"""Infers the fields that were left out of a row kernel's schedule."""
 
 from __future__ import annotations
 
@@ -200,7 +200,9 @@ def _adapts(spec: Spec) -> bool:
 
 
 def _infer_lengths(spec: Spec, report: Report) -> Spec:
-    """What shorter and longer rows get than those that a block holds, where rows of several lengths are held."""
+    """Infers `shorter` and `longer`, the treatment of rows that are shorter or longer than a block holds, where rows of
+    several lengths are held. A `keep` that is left out becomes `registers`.
+    """
     schedule, row = spec.schedule, row_of(spec)
     if schedule.keep is None:
         schedule = replace(schedule, keep="registers")
@@ -272,8 +274,8 @@ def _whole_warps(spec: Spec, length: int, threads: int) -> int:
 
 
 def _share(spec: Spec) -> int | None:
-    """What each of the blocks that share a row has of it, where its size is fixed; of the longest one that waits in
-    shared memory.
+    """Elements of a row that each of the blocks sharing it has, rounded up: of a row of fixed size, or of the longest
+    row where rows wait in shared memory. None where that size is not known.
     """
     size = longest(spec) if spec.schedule.keep == "smem" else spec.static.get(row_of(spec))
     return None if size is None else -(-size // cluster_of(spec))

@@ -1,4 +1,4 @@
-"""What is printed of rows that wait in shared memory: how a block's pieces of a row come there."""
+"""Text for rows that wait in shared memory: how a block's pieces of a row get there."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class KeptText:
 
 @dataclass(frozen=True)
 class PiecesText:
-    """What is copied of a row, as text."""
+    """The pieces of a row that are copied to shared memory, as text."""
 
     setup: list[str]  # the statements by which a kernel finds it of a row of any size
     pieces: str
@@ -100,7 +100,9 @@ class KeeperText:
 
 
 def kept(plan: RowwisePlan, texts: WalksText, block: str, divisors: list[str]) -> dict[str, Any]:
-    """What the templates print of it. `block` is the text of whose rows they are, `divisors` are what counts them."""
+    """Template values for rows in shared memory. `block` is the variable that counts blocks or clusters, and `divisors`
+    name the divisors that turn the number of a tile of rows into its coordinates.
+    """
     all_kept = [KeptText(plan, operand) for name, operand in texts.operands.items() if name in plan.kept]
     if not all_kept:
         return {"kept": []}

@@ -1,4 +1,4 @@
-"""What is printed of a row kernel's launches: which there are, when a call has each, and what it gets."""
+"""Text of a row kernel's launches: which exist, when a call takes each, and the arguments of each."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ MOST_PLACES = 2**31 - 2**21  # of a row that has several modes: 32 bits reach a 
 
 
 def refused(spec: Spec, sizes: Mapping[str, int]) -> str | None:
-    """What the host does not accept in the length of a row; None where it takes it."""
+    """Why the host rejects the length of a row; None where it accepts it."""
     spec = flat(spec)
     row, most = row_of(spec), most_of_row(spec)
     size = flat_sizes(spec, sizes)[row]

@@ -11,9 +11,9 @@ from cutegen.families.rowwise.walks import Reduction
 
 @dataclass(frozen=True)
 class Seen:
-    """What is known of a row's statements: reductions, and by name what is the same along the row, and what is not.
+    """The statements of a row so far: reductions, and by name the values of the whole row and those of each element.
 
-    `size` is that of the mode `row`, if it is fixed.
+    `size` is that of the mode `row`, None if it is not fixed.
     """
 
     reductions: tuple[Reduction, ...]
@@ -53,7 +53,7 @@ class Seen:
         return None
 
     def meant(self, value: Expr) -> Expr:
-        """What a name stands for that an earlier statement gave to values of each element; else the value itself."""
+        """Resolves names that earlier statements gave to values of each element; returns other values unchanged."""
         while isinstance(value, Local) and value.id in self.elements:
             value = self.elements[value.id]
         return value

@@ -1,4 +1,4 @@
-"""What a row kernel does when: what each walk over a row loads, from which end, and what its threads exchange after."""
+"""The order of a row kernel's work: what each walk loads, from which end, and what its threads exchange after it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cutegen.families.rowwise.walks import Reduction, Walk, counts_of
 
 @dataclass(frozen=True)
 class Exchange:
-    """What the threads of a row put together at once: some reductions of the walk of that number."""
+    """One exchange among the threads of a row: they combine some reductions of walk number `walk` together."""
 
     walk: int
     reductions: tuple[Reduction, ...]

@@ -142,7 +142,7 @@ class RowwisePlan(Plan):
 
     @property
     def values_text(self) -> str:
-        """What a kernel calls the values of a thread: a constant, or its parameter where launches differ in them."""
+        """The kernel's name for a thread's number of values: a constant, or a parameter where launches differ in it."""
         return "OWN_VALUES" if self.values_differ else "VALUES"
 
     @property

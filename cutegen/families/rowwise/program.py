@@ -142,7 +142,7 @@ class _Planner:
         return replace(one, reads=reads)
 
     def _after(self, level: int) -> tuple[RowStep, ...]:
-        """What is the same along the row and can be computed once so many walks have ended."""
+        """The steps for values that are the same along the row and can be computed once `level` walks have ended."""
         steps = (item.step for item in self.items if item.level == level and not item.along)
         return tuple(step for step in steps if isinstance(step, Named | Element | Store))
 
@@ -314,7 +314,7 @@ class _Planner:
 
     @property
     def seen(self) -> Seen:
-        """What has been made of the statements so far."""
+        """The reductions and named values made from the statements so far."""
         steps = [item.step for item in self.items]
         rows = {i.step.name: i.step.value for i in self.items if isinstance(i.step, Named) and not i.along}
         elements = {i.step.name: i.step.value for i in self.items if isinstance(i.step, Named) and i.along}
@@ -357,7 +357,7 @@ class _Planner:
 
 
 def _combining(function: str) -> Function:
-    """What makes one of two partial results; a mean is a sum that is divided at its end."""
+    """The function that combines two partial results; a mean is a sum that is divided at its end."""
     found: dict[str, Function] = {"max": "max", "min": "min", "prod": "prod"}
     return found.get(function, "sum")
 

@@ -1,4 +1,4 @@
-"""What is wrong with a row kernel's schedule as it was written."""
+"""Checks a row kernel's schedule as it was written."""
 
 from __future__ import annotations
 

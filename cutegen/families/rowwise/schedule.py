@@ -59,7 +59,7 @@ class RowWalk:
 
 @dataclass(frozen=True)
 class RowPipeline:
-    """What a block that walks many rows loads ahead."""
+    """How far ahead a block that walks many rows loads."""
 
     stages: int | None = key(
         Integer(),

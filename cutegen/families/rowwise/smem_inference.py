@@ -1,6 +1,6 @@
-"""What is inferred of rows that wait in shared memory: which do, and how many blocks and threads share one.
+"""Inference for rows that wait in shared memory: which do, and how many blocks and threads share one.
 
-The numbers were measured on an H200, over rows of 4096 to 262144 elements of 16 bits.
+The constants were measured on an H200, over rows of 4096 to 262144 elements of 16 bits.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def walking_smem(spec: Spec, share: int) -> tuple[int, int]:
     threads = written or threads
 
     def covered() -> int:
-        """What the pieces of the block that has most cover."""
+        """Elements that all pieces of one block cover, in the block that has the most pieces."""
         pieces = -(-share * cluster_of(spec) // (threads * values))
         return -(-pieces // cluster_of(spec)) * threads * values
 

@@ -1,4 +1,4 @@
-"""What the templates of a row kernel print. Numbers come from the plan."""
+"""The text that the templates of a row kernel print. Numbers come from the plan."""
 
 from __future__ import annotations
 
@@ -203,7 +203,7 @@ def _context(plan: RowwisePlan) -> dict[str, Any]:
 
 
 def _kernel(plan: RowwisePlan, texts: WalksText, name: str) -> dict[str, Any]:
-    """What one kernel of a module prints that another does not."""
+    """Template values that may differ between the kernels of a module."""
     reads = {name for walk in plan.program.walks for name in walk.reads}
     return {
         "name": name,

@@ -61,7 +61,7 @@ def draw_trees(plan: RowwisePlan) -> tuple[Figure, ...]:
 
 
 def word(reduction: Reduction) -> str:
-    """What a reduction is called in a picture."""
+    """The name of a reduction in a picture."""
     if reduction.around is not None:
         return "sum of squares"
     return reduction.function if reduction.above is None else "sum of exp"
@@ -74,7 +74,7 @@ def _lanes(tree: Tree) -> Grid:
 
 
 def _readers(tree: Tree) -> Grid:
-    """What is made of the partial results once they are all in shared memory."""
+    """A grid that shows how threads combine the partial results once these are all in shared memory."""
     held = readers_of(tree)
     if tree.reading == "each":
         columns = number_axis("result read last", tree.results, 1, MOST_COLUMNS)

@@ -47,14 +47,14 @@ def _halvings(count: int) -> int:
 
 
 def lanes_of(tree: Tree) -> list[Held]:
-    """What the lanes of a warp have at the start and after each step: the values of which lanes."""
+    """The lanes whose values each lane of a warp has combined, at the start and after each step."""
     return butterfly([frozenset([lane]) for lane in range(tree.lanes)], tree.steps)
 
 
 def readers_of(tree: Tree) -> list[Held]:
-    """What the lanes of any warp have of the partial results: after each round of reading, then after each step.
+    """The partial results that each lane of any warp has combined: after each round of reading, then after each step.
 
-    Of those that every thread reads one after another, the only lane stands for all threads.
+    Where every thread reads the results one after another, a single lane stands for all threads.
     """
     if tree.reading == "each":
         return [(frozenset(range(number + 1)),) for number in range(tree.results)]
@@ -67,8 +67,8 @@ def readers_of(tree: Tree) -> list[Held]:
 
 
 def butterfly(held: Sequence[frozenset[int]], steps: int) -> list[Held]:
-    """What lanes have at the start, and after each step in which each adds what the lane at a distance of 1, 2, 4, ...
-    has.
+    """The values that each lane has combined, at the start and after each step of a butterfly exchange: in a step, each
+    lane adds the values of the lane at a distance of 1, 2, 4, ...
     """
     found = [tuple(held)]
     for step in range(steps):
@@ -78,7 +78,7 @@ def butterfly(held: Sequence[frozenset[int]], steps: int) -> list[Held]:
 
 @dataclass(frozen=True)
 class Barrier:
-    """What threads or blocks wait at, for each row or once."""
+    """A barrier at which threads or blocks wait, for each row or once."""
 
     name: str
     exchange: int | None  # the number of the only exchange that uses it

@@ -1,4 +1,4 @@
-"""What is tried of a row kernel without `tune:`: how many threads share a row, and how much of it each holds."""
+"""Choices tried for a row kernel without `tune:`: threads_per_row, cluster, shorter, online, keep and copy.bits."""
 
 from __future__ import annotations
 

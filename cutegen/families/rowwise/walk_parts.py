@@ -1,4 +1,4 @@
-"""What a walk over a row consists of, as text, and where the threads of a row wait for each other besides."""
+"""The parts of a walk over a row, as text, and where else the threads of a row wait for each other."""
 
 from __future__ import annotations
 

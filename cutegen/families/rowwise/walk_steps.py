@@ -82,7 +82,7 @@ def _loads(plan: RowwisePlan, number: int) -> bool:
 
 
 def unit(plan: RowwisePlan) -> str:
-    """What a block that walks many rows has at a time."""
+    """The unit of rows that a block walking many of them has at a time: `row` or `tile`."""
     return "row" if plan.rows == 1 else "tile"
 
 

@@ -1,4 +1,4 @@
-"""What a row kernel computes, as text: the walks over a row, and what is the same along it."""
+"""The computation of a row kernel, as text: the walks over a row, and the values that are the same along it."""
 
 from __future__ import annotations
 
@@ -338,7 +338,7 @@ class WalksText:
         return StoreText(operand, tuple(statements), f"{fragment}.store({result}.reshape({fragment}.shape))", result)
 
     def _column(self, column: Column) -> ColumnText:
-        """What a piece of a row adds to an output that is reduced over the rows."""
+        """Text that adds a piece of a row to an output that is reduced over the rows."""
         printer = self.element_printer
         text = printer.spread(column.value, printer.print(column.value))
         one = printer.name_of(text)

@@ -1,4 +1,4 @@
-"""What a row kernel computes, as walks over a row: what each computes, reduces and stores, and what follows it."""
+"""The computation of a row kernel as walks over a row: what each computes, reduces and stores, and what follows it."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ class Walk:
 
 @dataclass(frozen=True)
 class Program:
-    """What is known of a row before its first walk, then the walks. The name of the row's mode stands for its size."""
+    """The steps for a row before its first walk, then the walks. The name of the row's mode denotes its size."""
 
     before: tuple[RowStep, ...]
     walks: tuple[Walk, ...]

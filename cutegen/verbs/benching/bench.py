@@ -49,10 +49,9 @@ class Benched:
 
 @dataclass(frozen=True)
 class BenchReport:
-    """What a run of `bench` found.
+    """The results of a run of `bench`.
 
-    `machine` is None where no worker came so far as to look at it; the kernels that were still to come were not tried
-    then.
+    `machine` is None where no worker got far enough to look at it; the remaining kernels were not tried then.
     """
 
     machine: Machine | None

@@ -117,7 +117,7 @@ def _tflops(measured: Measured, us: float) -> float:
 
 
 def _roofs(dots: Sequence[Dot], report: BenchReport) -> dict[str, float]:
-    """What bounds arithmetic on the machine, in TFLOP/s: its measured multiply-adds, and the peak of its tensor cores
+    """The limits of arithmetic on the machine, in TFLOP/s: its measured multiply-adds, and the peak of its tensor cores
     by the data sheet for each type that these kernels multiply.
     """
     limits = None if report.machine is None else report.machine.limits

@@ -1,4 +1,4 @@
-"""What `cutegen bench` prints: a table of figures, what they were taken on, and what has no figure."""
+"""Output of `cutegen bench`: a table of figures, the machine that they were measured on, and what has no figure."""
 
 from __future__ import annotations
 

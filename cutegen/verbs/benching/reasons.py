@@ -27,7 +27,7 @@ def kernel_of(plan: Plan, measured: Measured, machine: Machine | None) -> str:
 
 
 def reason(plan: Plan, measured: Measured, machine: Machine | None) -> str:
-    """What a call waits for: by the estimate of its kernel, or else by its blocks and the machine's limits."""
+    """Says what a call waits for: by the estimate of its kernel, or else by its blocks and the machine's limits."""
     estimate = plan.estimate(measured.shape, _sms(machine))
     if estimate is not None:
         return f"{estimate.waits_for}; {_compared(estimate.us, measured.timing.us)}"
@@ -47,7 +47,7 @@ def _compared(estimated: float, us: float) -> str:
 
 
 def _of_limits(plan: Plan, measured: Measured, machine: Machine | None) -> list[str]:
-    """What blocks and limits say of a call."""
+    """Phrases that say what a call waits for, by its blocks and the machine's limits."""
     target, found, bound = _target(plan, machine), [], ""
     if target is not None:
         roof = roofline(plan, target, measured.shape)

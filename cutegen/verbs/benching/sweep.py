@@ -1,4 +1,4 @@
-"""What shapes of a file come to, together: the geometric mean, the worst, and how many are slower than a peer."""
+"""Totals over the shapes of a file: the geometric mean, the worst, and how many are slower than a peer."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Standing:
 
 @dataclass(frozen=True)
 class Swept:
-    """What became of the shapes of a file that are for one kernel, in the order of the file."""
+    """Results for those shapes of a file that are for one kernel, in the order of the file."""
 
     benched: Benched
     file: str

@@ -1,4 +1,4 @@
-"""What `cutegen bench --sweep FILE` prints of each kernel: a line a shape, and what they come to."""
+"""Output of `cutegen bench --sweep FILE` for each kernel: a line for each shape, and a summary of all of them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def print_sweep(sweep: Swept, l2: str) -> None:
 
 
 def summary(sweep: Swept) -> list[str]:
-    """What the shapes come to, in lines."""
+    """Summarises all shapes, in lines of text."""
     totals = sweep.totals
     compared, mean = len(totals.compared), totals.mean
     missing = [

@@ -1,4 +1,4 @@
-"""What of a verification a build does while it compiles, where a processor idles then."""
+"""The part of a verification that a build does while it compiles, if a processor would be idle then."""
 
 from __future__ import annotations
 

@@ -29,10 +29,10 @@ from cutegen.verifying.ahead import Ahead
 
 @dataclass(frozen=True)
 class Options:
-    """What a build does.
+    """Options of a build.
 
-    What is compiled is verified too, as far as `extent` says, unless `verify` says no; what is not compiled is not.
-    `jobs` is how many worker processes there are at most, None one a processor; `force` lets it overwrite files that
+    Compiled kernels are verified, too, as far as `extent` says, unless `verify` is false; others are not. `jobs` is
+    how many worker processes there are at most, None one a processor; `force` lets the build overwrite files that
     were edited by hand.
     """
 
@@ -55,7 +55,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class KernelResult:
-    """What became of one kernel.
+    """The result of a build for one kernel.
 
     `outcomes` are by target, and empty where it was not compiled; `action` is what happened to its file.
     """
@@ -68,9 +68,9 @@ class KernelResult:
 
 @dataclass(frozen=True)
 class BuildReport:
-    """What a build found and did.
+    """The findings and results of a build.
 
-    `exit_code` is 0 where all is built; 1 for a finding and 2 for broken input, and nothing was written then.
+    `exit_code` is 0 where all is built; it is 1 for a finding and 2 for broken input, and nothing was written then.
     """
 
     exit_code: int
@@ -84,7 +84,7 @@ class BuildReport:
 
 @dataclass
 class _Findings:
-    """What a build has found so far."""
+    """The findings of a build so far."""
 
     gathered: Gathered
     diagnostics: list[Diagnostic] = field(default_factory=list)

@@ -114,14 +114,14 @@ def compile_and_tell(
 
 
 def notices_on(compilations: Sequence[Compilation], cache: Cache | None) -> list[str]:
-    """What is to be said of compilations and is no error: why artefacts are not kept, and what is not known of them."""
+    """Notices that are not errors: why artefacts are not cached, and why some facts about them are unknown."""
     warning = [cache.warning] if cache is not None and cache.warning else []
     artefacts = [o.artefact for c in compilations for o in c.outcomes.values() if isinstance(o, Compiled)]
     return list(dict.fromkeys([*warning, *(why for artefact in artefacts for why in artefact.missing)]))
 
 
 def compiled_before(units: Sequence[Unit], cache: Cache) -> list[Mapping[str, Outcome]]:
-    """What the cache has of each unit, by target."""
+    """The cached outcomes of each unit, by target."""
     found: list[Mapping[str, Outcome]] = []
     for unit in units:
         own = {t: _cached(Job(unit.module.text, unit.kernel, t), cache) for t in unit.module.spec.targets}
@@ -130,7 +130,7 @@ def compiled_before(units: Sequence[Unit], cache: Cache) -> list[Mapping[str, Ou
 
 
 def _cached(job: Job, cache: Cache | None) -> Compiled | None:
-    """What the cache has for a job, if anything."""
+    """The cached artefact of a job, as an outcome; None if there is none."""
     start = time.perf_counter()
     found = None if cache is None else cache.get(job)
     return None if found is None else Compiled(found, time.perf_counter() - start, cached=True)

@@ -1,4 +1,4 @@
-"""What the verbs print: the text and the JSON of builds, comparisons and verifications."""
+"""Output of the verbs: the text and the JSON of builds, comparisons and verifications."""
 
 from __future__ import annotations
 
@@ -241,7 +241,7 @@ def states_json(
 
 
 def unified_diff(state: FileState) -> str:
-    """What a build changes in a file: `a/` is what is there, `b/` what must be. Empty if the file is current."""
+    """A diff from a file as it is (`a/`) to what a build makes of it (`b/`). Empty if the file is current."""
     name = shown(state.path)
     old = [] if state.found is None else state.found.decode("utf-8", errors="replace").splitlines(keepends=True)
     new = [] if state.wanted is None else state.wanted.splitlines(keepends=True)
@@ -305,6 +305,6 @@ def print_recorded(recorded: Recorded) -> None:
 
 
 def recorded_json(recorded: Recorded) -> dict[str, Any]:
-    """What became of receipts as JSON: `{written, notices, problems}`."""
+    """The outcome of recording receipts as JSON: `{written, notices, problems}`."""
     written = [shown(path) for path in recorded.written]
     return {"written": written, "notices": list(recorded.notices), "problems": list(recorded.problems)}

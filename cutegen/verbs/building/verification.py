@@ -186,7 +186,7 @@ def module_files(units: Sequence[Unit]) -> Iterator[list[Path]]:
 
 
 def _kept(unit: Unit, units: Sequence[Unit], compiled: Sequence[Mapping[str, Outcome]]) -> Kept:
-    """What a unit was compiled to, and those that its op is differentiated by."""
+    """The compiled outcomes of a unit and of the kernels that compute its op's gradients."""
     wanted = {unit.kernel, *(one.by.kernel for one in unit.module.plan.gradients)}
     return Kept(
         (compiling.Job(other.module.text, other.kernel, target), outcome)

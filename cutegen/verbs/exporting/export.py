@@ -28,12 +28,12 @@ from cutegen.verbs.exporting.selecting import chosen, in_the_way, with_gradients
 
 @dataclass(frozen=True)
 class Options:
-    """What an export does.
+    """Options of an export.
 
-    `folder` is where all goes; `targets` are those whose code is exported, none for all that a spec has. `library` is
-    the name of one library for all kernels; None: each has its own. What was not built yet is verified first, unless
-    `verify` says no. `jobs` is how many worker processes there are at most, None one a processor; `force` lets it
-    overwrite files that it did not write.
+    `folder` is where all files go; `targets` are those whose code is exported, all of a spec's if empty.
+    `library` is the name of one library for all kernels; None: each has its own. Kernels that are not built yet are
+    verified first, unless `verify` is false. `jobs` is how many worker processes there are at most, None one a
+    processor; `force` lets the export overwrite files that it did not write.
     """
 
     folder: Path
@@ -46,9 +46,9 @@ class Options:
 
 @dataclass(frozen=True)
 class ExportReport:
-    """What an export found and did.
+    """The findings and results of an export.
 
-    `exit_code` is 0 where all is exported; 1 for a finding and 2 for broken input, and nothing was written then.
+    `exit_code` is 0 where all is exported; it is 1 for a finding and 2 for broken input, and nothing was written then.
     """
 
     exit_code: int
@@ -61,7 +61,7 @@ class ExportReport:
 
 @dataclass
 class _Findings:
-    """What an export has found so far."""
+    """The findings of an export so far."""
 
     gathered: Gathered
     diagnostics: list[Diagnostic] = field(default_factory=list)

@@ -37,7 +37,7 @@ def library_of(unit: Unit, library: str | None) -> str:
 
 
 def object_job(unit: Unit, target: str) -> Job:
-    """What the object of a kernel is compiled from."""
+    """The job that compiles the object of a kernel for a target."""
     return Job(object_text(unit.module), unit.kernel, target)
 
 

@@ -1,4 +1,4 @@
-"""What `cutegen export` prints: its text and its JSON."""
+"""Output of `cutegen export`: its text and its JSON."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _row(kernel: Shipped, folder: Path) -> list[str]:
 
 
 def _verified(kernel: Shipped) -> str:
-    """What is known of a kernel's correctness, in a few words."""
+    """A kernel's verification in a few words; says that its module is current where there is none."""
     if kernel.verification is None:
         return f"not here: {shown(kernel.unit.path)} is current"
     return verification_text(kernel.verification)

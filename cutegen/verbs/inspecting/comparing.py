@@ -44,9 +44,9 @@ class OldError(CutegenError):
 
 @dataclass(frozen=True)
 class Comparison:
-    """What changed from `old` to `new`: resources, instructions, and the instructions of their mainloops.
+    """The changes from `old` to `new`: in resources, in instructions, and in the instructions of their mainloops.
 
-    The resources include `bank_clashes`; loops are compared if both have one. What one side does not know is no change.
+    The resources include `bank_clashes`; loops are compared if both have one. A fact that one side lacks is no change.
     """
 
     old: Inspection

@@ -1,4 +1,4 @@
-"""What kernels compile to: resources, instructions by kind, loops, and what the spec expects of them."""
+"""Compiled kernels: resources, instructions by kind, loops, and whether they are as the spec expects."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ class RoleCode:
 
 @dataclass(frozen=True)
 class Inspection:
-    """What one kernel compiles to for one target. What is None is not known, and `missing` says why, one sentence each.
+    """One kernel compiled for one target. A field that is None is unknown, and `missing` says why, one sentence each.
 
     `resources` are `registers`, `spill_stores`, `spill_loads` and `stack` of a thread, `static_smem` and `dynamic_smem`
-    of a block; all but the registers in bytes. `loops` are the innermost ones, None where they cannot be told from the
-    code. `kernels` says how many instructions each kernel has that a call launches: all other figures are of all of
+    of a block; all but the registers in bytes. `loops` are the innermost ones, None where they cannot be found in the
+    code. `kernels` has the number of instructions of each kernel that a call launches: all other figures are of all of
     them together.
     """
 

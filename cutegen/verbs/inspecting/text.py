@@ -1,4 +1,4 @@
-"""What is printed of an inspection: its facts, and its instructions by kind."""
+"""Text of an inspection: its facts, and its instructions by kind."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MOST_NAMED = 6  # mnemonics of a kind in a row
 
 
 def facts(inspection: Inspection) -> list[tuple[str, str]]:
-    """What can be said of an inspection: lines of a name and a text."""
+    """The facts of an inspection: lines of a name and a text."""
     of, code, where = inspection.resources, inspection.code, _local_accesses(inspection)
     lines = [
         ("registers", f"{_number(of['registers'])} a thread{' at its start' if inspection.roles else ''}"),

@@ -1,1 +1,1 @@
-"""What `cutegen run` does: a function of anyone's, with arguments and a reference from files, on the emulator."""
+"""`cutegen run`: runs any function on the emulator, with arguments and a reference from files."""

@@ -23,7 +23,7 @@ _HELP = (
 
 
 class NoMatch(CutegenError):
-    """What a reference gives does not fit what the function gives."""
+    """The results of a reference cannot be paired with those of the function."""
 
 
 def copies(value: Any) -> Any:
@@ -65,7 +65,7 @@ def compared(
 
 
 def not_compared(called: Called, names: Collection[str]) -> list[str]:
-    """What the function returned, or kernels wrote, and has no memory in common with the tensors of these names."""
+    """The names of the nonempty tensors that were returned or written and share no memory with those of `names`."""
     seen = {_memory(one.tensor) for one in (*called.arguments, *called.results) if one.name in names}
     made = [*(one for one in called.arguments if one.written), *called.results]
     return [one.name for one in made if one.tensor.numel() and _memory(one.tensor) not in seen]

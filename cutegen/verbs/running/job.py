@@ -1,4 +1,4 @@
-"""What is to be run, and what came of it: data that a worker is given and gives back."""
+"""Jobs for a worker and their outcomes: data that goes to the worker and back."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 Status = Literal["ok", "fault", "wrong", "not compiled", "crashed", "not executed"]
 FINDINGS: tuple[Status, ...] = ("fault", "wrong", "not compiled", "crashed")
-"""What says something of the kernel; `not executed` is wrong use, or something that is not emulated."""
+"""Statuses that say something about the kernel; `not executed` is wrong use, or something that is not emulated."""
 
 
 @dataclass(frozen=True)
@@ -87,9 +87,9 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a job. `message` says what was wrong, `help` what would work, and `at` through which lines of the
-    user's and of libraries' it came, outermost first; `fault` has the emulator's fault as data, and `printed` what the
-    function and the files printed. `seconds` are for all of it.
+    """The outcome of a job. `message` says what was wrong, `help` what would work, and `at` has the lines of user and
+    library code that led there, outermost first; `fault` has the emulator's fault as data, and `printed` what the
+    function and the files printed. `seconds` covers the whole job.
     """
 
     status: Status

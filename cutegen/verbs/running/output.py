@@ -1,4 +1,4 @@
-"""What came of a run, as text and as JSON."""
+"""The outcome of a run, as text and as JSON."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ class NoSuchPlace(CutegenError):
 
 
 def find(place: str, loaded: dict[Path, ModuleType]) -> Any:
-    """What a place names. Files are imported once, and are found in `loaded` from then on.
+    """Returns the object that a place names. Files are imported once, and are found in `loaded` from then on.
 
     The name may have dots: `FILE.py:gemm.run`. Raises NoSuchPlace, and whatever importing raises.
     """

@@ -15,7 +15,7 @@ _CACHES_OFF = {"QUACK_CACHE_ENABLED": "0"}  # of compiled kernels on disk, which
 
 
 def run_job(job: Job, timeout: float = TIMEOUT) -> Outcome:
-    """What came of a job. Raises OSError where no process can be started."""
+    """Runs a job in a worker process and returns its outcome. Raises OSError where no process can be started."""
     with Crew(_setup(job, timeout)) as crew:
         ((_, ending),) = crew.run([job])
     return _outcome(ending)

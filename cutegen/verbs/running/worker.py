@@ -61,7 +61,7 @@ def run(tell: Tell, job: Job) -> Any:
 
 
 def _outcome(tell: Tell, job: Job) -> Outcome:
-    """What comes of a job, whatever it is."""
+    """Runs a job and returns its outcome; faults and errors become outcomes, too."""
     from cutegen.emulator import CompileError, FaultError, emulating
 
     os.chdir(job.folder)
@@ -158,9 +158,9 @@ def _called(job: Job, call: Any, function: Any, arguments: Sequence[Any], named:
 
 
 def _raising(what: str, function: Any) -> Any:
-    """What a function of the user's returns. Raises Broken with the line of theirs, if it raises, or ends the process.
+    """Calls a user's function and returns its result. Raises Broken, with the user's lines, if that raises or exits.
 
-    What cutegen raises passes through.
+    Errors that cutegen raises pass through.
     """
     try:
         return function()

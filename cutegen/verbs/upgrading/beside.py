@@ -21,7 +21,7 @@ from pathlib import Path
 from cutegen.verbs.upgrading.requirements import normalised
 
 COMPILER = "nvidia-cutlass-dsl"
-"""What the names of all of the compiler's wheels begin with: they are of one version, and go together."""
+"""The prefix of the names of all of the compiler's wheels, which are of one version and belong together."""
 _INSTALLER = "cutegen"  # what the stubs say that they were installed by
 _OWN = "cutegen"
 

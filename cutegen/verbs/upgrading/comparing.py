@@ -93,7 +93,7 @@ def _compare(here: Found, there: Found) -> KernelChange:
 
 
 def _result(here: Found, there: Found) -> tuple[State, str, int, tuple[str, ...]]:
-    """What became of a kernel's results, why, how many cases were compared, and those with other bits."""
+    """The state of a kernel's results, the reason, the number of cases compared, and those that have other bits."""
     new, old = there.verification, here.verification
     assert new is not None
     if there.failed:

@@ -1,4 +1,4 @@
-"""What `cutegen verify --with` prints: a table of what changed, and all of it as JSON."""
+"""Output of `cutegen verify --with`: a table of what changed, and all of it as JSON."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def print_upgrade(upgrade: Upgrade) -> None:
 
 
 def summary(kernels: Sequence[KernelChange]) -> list[str]:
-    """What is to be said of all kernels together: of their code, then of their results."""
+    """Summarises all kernels: their code, then their results, then their PTX versions."""
     targets = [(kernel, change) for kernel in kernels for change in kernel.targets]
     same = sum(change.same for _, change in targets)
     lines = [f"code: the same of {same} of {len(targets)} kernels and targets"]

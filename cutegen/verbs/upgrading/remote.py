@@ -79,7 +79,7 @@ def _environment(code: str) -> dict[str, str]:
 
 
 def main() -> None:
-    """What that process runs: takes a survey as the first argument says, and writes it to the file of the second."""
+    """Runs in the other process: takes the survey that argument 1 requests, and writes it to the file of argument 2."""
 
     def end(number: int, frame: FrameType | None) -> None:
         raise SystemExit(128 + number)

@@ -1,4 +1,4 @@
-"""What `--with` asks for: requirements as pip takes them, and how much of a package each one settles."""
+"""The requirements of `--with`: written as pip takes them, each with how precisely it determines a package."""
 
 from __future__ import annotations
 

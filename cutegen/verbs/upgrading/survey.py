@@ -1,4 +1,4 @@
-"""What kernels are in the environment of this process: how they compile, and whether they are right.
+"""A survey of kernels in the environment of this process: how they compile, and whether they are right.
 
 A survey goes from one process to another as JSON.
 """

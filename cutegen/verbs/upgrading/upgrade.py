@@ -22,8 +22,8 @@ NOTHING = "what was asked for is what is installed here: there is nothing to com
 
 @dataclass(frozen=True)
 class Upgrade:
-    """What another environment changes. `versions` are those of the packages that differ, here and there, by name;
-    empty where a side has none. `diagnostics` are of what is wrong there.
+    """The effect of another environment. `versions` has the versions of each package that differs, here and there, by
+    name; empty where a side has none. `diagnostics` are about what is wrong there.
     """
 
     requirements: tuple[str, ...]

@@ -72,7 +72,7 @@ def fewer_threads(spec: Spec, say: Say) -> None:
 
 
 def _fixed(spec: Spec) -> Iterator[tuple[str, tuple[str, ...], Candidate]]:
-    """What depends on how many threads a row has: in words, where it stands, and what would work."""
+    """Yields the settings that depend on how many threads a row has: a message, a path and a change that would work."""
     schedule, row, mode = spec.schedule, row_of(spec), beside(spec)
     also = "; remove `longer`" if is_written(spec, "schedule", "longer") else ""
     words = (

@@ -169,7 +169,7 @@ def ahead(spec: Spec, say: Say) -> None:
 
 
 def summed(spec: Spec, say: Say) -> None:
-    """What is reduced over the rows is summed by blocks that walk them."""
+    """Outputs that are reduced over the rows are summed by blocks that walk the rows (`kind: persistent`)."""
     columns = program(spec).columns
     if spec.schedule.scheduler.kind == "persistent" or not columns:
         return
