@@ -1,8 +1,8 @@
-"""What programs use: four functions from a spec's text to data. The command line does the same with files.
+"""The interface for programs: four functions that turn a spec's text into data. The command line does that with files.
 
 None of them reads or writes a file of the project, prints, or looks at the current folder; so a spec may come from
-anywhere. `path` is what a spec is called: in diagnostics, and in the header of a module, where `cutegen build --check`
-looks for it. `beside` are the texts of other specs of its folder, of which one may compute the gradient of another.
+anywhere. `path` is the spec's name: in diagnostics, and in the header of a module, where `cutegen build --check` looks
+for it. `beside` are the texts of other specs of its folder, one of which may compute the gradient of another.
 
 Importing this imports nothing else: what a function needs is imported as it is called.
 """
@@ -33,11 +33,11 @@ class GeneratedModule:
 
 @dataclass(frozen=True)
 class Explanation:
-    """What is known of a kernel before it is compiled.
+    """The explanation of a kernel, made before it is compiled.
 
-    `spec` is its spec with everything filled in, which builds to the same kernel; `inferred` says for each field that
-    was left out, by dotted path, why it is as it is. `proof` is what was proved by counting, as a person reads it, and
-    `holds` whether all of it could be.
+    `spec` is its spec with everything filled in, which builds to the same kernel; `inferred` gives for each field that
+    was left out, by dotted path, the reason for its value. `proof` is what was proved by counting, as text for people,
+    and `holds` whether all of it could be proved.
     """
 
     kernel: str
@@ -49,11 +49,11 @@ class Explanation:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What came of running a kernel.
+    """The result of running a kernel.
 
-    `on` is what ran it; `cases` and `host_checks` count what passed, `not_run` what was planned and left out, such as
-    shapes that are too large for the emulator, or what would have come after a failure. `failures` say what was wrong,
-    a line each. `in_part` is whether only a part of what is planned was to run.
+    `on` names the executor; `cases` and `host_checks` count what passed, `not_run` what was planned and left out, such
+    as shapes that are too large for the emulator, or what would have come after a failure. `failures` say what was
+    wrong, a line each. `in_part` is whether only a part of what is planned was to run.
     """
 
     kernel: str
@@ -102,10 +102,10 @@ def generate(text: str, path: str = PATH, *, beside: Sequence[str] = ()) -> tupl
 def explain(
     text: str, path: str = PATH, *, sizes: Sequence[Mapping[str, int]] = (), beside: Sequence[str] = ()
 ) -> tuple[Explanation, ...]:
-    """What was inferred of each kernel of a spec, and why; and what is proved of it. Each of `sizes` names the sizes of
-    all modes, and the proof has a roofline for it.
+    """Explains each kernel of a spec: what was inferred, and why; and what is proved of it. Each of `sizes` names the
+    sizes of all modes, and the proof has a roofline for it.
 
-    Raises `SpecError` for a spec with an error, and `CutegenError` for sizes that are none of a kernel's.
+    Raises `SpecError` for a spec with an error, and `CutegenError` for sizes that do not fit a kernel.
     """
     from cutegen.analysis.proof import prove
     from cutegen.analysis.report_text import as_lines
@@ -131,9 +131,9 @@ def verify(
     quick: bool = False,
     beside: Sequence[str] = (),
 ) -> tuple[Verdict, ...]:
-    """What comes of running each kernel of a spec on shapes that are chosen to break it, on a GPU, or on the CPU, where
-    an emulator executes the compiled PTX. It takes seconds to minutes a kernel, in processes of its own. The first
-    failure ends a kernel's run, unless `all` are asked for; with `quick`, only a part of what is planned runs.
+    """Runs each kernel of a spec on shapes that are chosen to break it, on a GPU, or on the CPU, where an emulator
+    executes the compiled PTX. It takes seconds to minutes a kernel, in separate processes. The first failure ends a
+    kernel's run, unless `all` are asked for; with `quick`, only a part of what is planned runs.
 
     A kernel that is wrong is a verdict, not an error. Raises `SpecError` for a spec with an error, and `CutegenError`
     where nothing could be run, as without a GPU, or `on` is neither.

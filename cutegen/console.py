@@ -1,4 +1,4 @@
-"""What all verbs print with: progress and diagnostics on stderr, tables and JSON on stdout."""
+"""Output of all verbs: progress and diagnostics on stderr, tables and JSON on stdout."""
 
 from __future__ import annotations
 

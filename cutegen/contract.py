@@ -1,4 +1,4 @@
-"""What a generated module offers to the rooms that compile, run and measure it: the one place that knows its names.
+"""The interface of a generated module to the rooms that compile, run and measure it: only this knows its names.
 
 - `TARGETS`: the architectures it can be compiled for, such as `sm_90a`.
 - `compile_for(arch, options)`: its `launch`, compiled for one of them; needs no GPU. Where the number of blocks follows
@@ -13,18 +13,18 @@
   among several kernels it is `_compiled(device, number)`. It keeps what it returned.
 - `_new(name, shape, device)`: memory for an argument; `_EMPTY`: what makes it on a GPU in less time, or None.
 - `PADDED`, where calls copy tensors that do not stand as the kernel takes them: the names of these. The compiled
-  function takes an address for each after the scalars: of memory for the tensor's like, or 0. `_fitted(tensors)` are
-  the tensors with strides that it takes, by the names in `TENSORS`; `_spare(name, x)` has that memory, in a tuple that
-  is empty for none, and `_addresses` of several of these are what is passed.
+  function takes an address for each after the scalars: of memory for a copy of the tensor, or 0. `_fitted(tensors)`
+  are the tensors, by the names in `TENSORS`, with strides that it takes; `_spare(name, x)` is a tuple with that memory,
+  empty for none, and `_addresses` turns several of these tuples into the addresses.
 - `OP`, where torch knows the kernel by an op: its name, as in `mylib::rms_norm`; `_op`: what it does on a GPU;
   `_library`: the `torch.library.Library` that has it.
 - `_arguments(*arguments)`, where the kernel has workspaces, or calls choose among several by their cost: what the
   compiled function takes.
 - `_cheapest(*sizes)`, where calls choose so: the number of the kernel that they take. Where that depends on the GPU,
-  `_multiprocessors(device)` are those of one by its index, and the last argument.
+  the last argument is its number of multiprocessors, `_multiprocessors(device)` of the GPU's index.
 
-The compiled function takes all tensors in the order of `TENSORS`, then the scalars. What runs kernels passes such lists
-of arguments around; `as_called` makes of one what the public functions take.
+The compiled function takes all tensors in the order of `TENSORS`, then the scalars. Executors pass such lists of
+arguments around; `as_called` turns one into the arguments of the public function.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def missing(module: ModuleType, kernel: str) -> list[str]:
 
 
 def as_called(spec: KernelSpec, arguments: Sequence[Any]) -> tuple[list[Any], dict[str, Any]]:
-    """What a public function takes by place and by name, where the compiled one takes these arguments."""
+    """The positional and keyword arguments of a public function, from those of the compiled one."""
     count = len(spec.tensors)
     tensors = list(zip(spec.tensors, arguments[:count], strict=True))
     places = [x for tensor, x in tensors if tensor.reads]
@@ -103,7 +103,7 @@ def forget_compiled(module: ModuleType) -> None:
 
 
 def compiled_arguments(module: ModuleType, arguments: Sequence[Any]) -> Arguments:
-    """What the compiled function takes where the public one takes these arguments."""
+    """The arguments of the compiled function in a call of the public one with `arguments`."""
     memory: list[tuple[Any, ...]] = []
     if copies(module):
         count = len(module.TENSORS)
@@ -117,7 +117,7 @@ def compiled_arguments(module: ModuleType, arguments: Sequence[Any]) -> Argument
 
 
 class Arguments(tuple[Any, ...]):
-    """What a compiled function is called with. Some of it are addresses of `memory`, which is there as long as this."""
+    """The arguments of a compiled function. Some are addresses of tensors in `memory`, which live as long as this."""
 
     memory: tuple[Any, ...]
 

@@ -17,7 +17,7 @@ _OWN_NAMES = {
     **{"unsigned": "u32", "boolean": "bool", "i1": "bool", "b1": "bool", "int1": "bool"},
     **{"e4m3": "f8e4m3", "e4m3fn": "f8e4m3", "e5m2": "f8e5m2", "fp8e4nv": "f8e4m3", "fp8e5": "f8e5m2"},
 }
-"""What other languages call an element type -> its name here; numpy and torch mean others by `byte` and `int`."""
+"""Maps other languages' names of element types to those here. By `byte` and `int`, numpy and torch mean other types."""
 _F8 = re.compile(r"(?:f|fp|float)8_?(e4m3(?:fn)?|e5m2)")
 _WIDEST = "the widest is `{}`"
 
@@ -47,7 +47,7 @@ def meant_dtype(word: str, choices: Collection[str]) -> str | None:
 
 
 def instead_of_dtype(word: str) -> str | None:
-    """What does in place of an element type that the language lacks; None where nothing is known of the name."""
+    """Advice on a substitute for an element type that the language lacks; None where nothing is known of the name."""
     name = _plain(word)
     if re.fullmatch(r"((f|fp|float)8_?)?e8m0(fnu)?", name):
         return "declare `u8`, of which `exp2(x - 127)` is the number"

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Openers:
-    """What opens the families of cutegen, and the folder of files that they share; and the families of a schedule of
-    several cases, and of one that may be of several.
+    """Functions that open cutegen's families, and the folder of files that these share; and the families of a schedule
+    with several cases, and of one that may be of several families.
     """
 
     families: Callable[[], tuple[Any, ...]]

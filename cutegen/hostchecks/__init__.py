@@ -1,4 +1,4 @@
-"""What a module's host code promises, broken once each: calls that it must refuse by name, and those it must take."""
+"""Checks of host code: calls with one fault each must be rejected, naming the argument; valid ones must be accepted."""
 
 from cutegen.hostchecks.checks import host_checks, numbered_checks
 from cutegen.hostchecks.judging import names_argument, workspaces_of

@@ -1,4 +1,4 @@
-"""What arrives for an output in a backward pass: gradients of all strides that autograd gives, and copies of them."""
+"""Incoming gradients for a backward pass, with all strides that autograd produces, and helpers for such tensors."""
 
 from __future__ import annotations
 

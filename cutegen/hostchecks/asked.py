@@ -1,4 +1,4 @@
-"""What the checks of host code ask of a family of kernels. `cutegen.family` says what each answer means."""
+"""Families of kernels as the checks of host code use them; documented in `cutegen.family`."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ def numbered_checks(
 
 
 def _problem(check: Check, host: Host) -> str:
-    """What a check says. Raises NotRun, CannotRun, and NoMemory where the machine has not the memory for it."""
+    """Runs a check; returns what is wrong. Raises NotRun, CannotRun, and NoMemory if the machine lacks the memory."""
     try:
         return check.run()
     except (NotRun, CannotRun):

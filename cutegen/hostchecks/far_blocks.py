@@ -76,7 +76,7 @@ def _has_blocks(host: Host, mode: str) -> bool:
 
 
 def _wrong_with_many(host: Host, mode: str) -> str:
-    """What is wrong with as many tiles of a mode as can be run."""
+    """Checks calls with as many tiles of a mode as can be run; returns what is wrong, empty if nothing is."""
     known = walked_tiles.known(host, mode)
     if known:
         problem = walked_tiles.wrong_with_many(host, mode)
@@ -108,10 +108,10 @@ def _wrong_with_many(host: Host, mode: str) -> str:
 
 
 def _wrong_with_several(host: Host, call: _Call, launched: int) -> str:
-    """What is wrong where fewer blocks are launched than a call has tiles: each may take several of them.
+    """Checks a call that launches fewer blocks than it has tiles: each block may take several of them.
 
-    That shows where there are a few more tiles than blocks. If those are too many to run, only the plan tells whether
-    it is meant.
+    An error shows with a few more tiles than blocks. If those are too many to run, only the plan tells whether so few
+    blocks are intended.
     """
     more = _all(host, call.mode, -(-launched // call.others) + 3)
     if more.parts.seconds(host) <= _DEARER:
@@ -122,8 +122,8 @@ def _wrong_with_several(host: Host, call: _Call, launched: int) -> str:
 
 
 def _wrong_with_all(host: Host, mode: str, tiles: int, most: float = 0.0) -> str:
-    """What is wrong with so many tiles of a mode, all of whose blocks run; with fewer if they are dear, as more than
-    `most` seconds are.
+    """Checks a call with so many tiles of a mode, all of whose blocks run. Halves their number until the call is
+    affordable; `most` raises the limit for that, in seconds.
     """
     while tiles > 1 and not _affordable(host, _all(host, mode, tiles), most):
         tiles //= 2
@@ -208,8 +208,9 @@ def _launched(host: Host, call: _Call) -> int:
 
 
 def _wrong(host: Host, call: _Call, order: Order | None) -> str:
-    """What is wrong with a call of which all blocks run, or those of the chosen tiles, by the `order` of blocks: then
-    blocks that walk several tiles are so many that each has one.
+    """Runs a call and returns what is wrong. With an `order` of blocks, only those of the chosen tiles run, else all.
+
+    With an `order`, a launch whose blocks would walk several tiles has a block for each tile instead.
     """
     if order is None:
         return wrong(host, call.parts)

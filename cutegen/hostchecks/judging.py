@@ -189,9 +189,9 @@ class Host:
 
 
 def unnamed(error: Exception, names: Sequence[str]) -> str:
-    """What is wrong with an error that must name one of the arguments; empty if it does.
+    """Checks that an error names one of the arguments; returns what is wrong, empty if it does.
 
-    An error of the compiled function prints its signature, which has the names of all.
+    The signature that an error of the compiled function prints does not count: it has the names of all.
     """
     said = re.sub(r"when calling: `[^`]*`?", "", str(error))
     if any(names_argument(said, name) for name in names):

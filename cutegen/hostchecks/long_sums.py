@@ -37,7 +37,7 @@ def checks(host: Host) -> Iterator[Check]:
 
 
 def _wrong_with_many(host: Host, mode: str) -> str:
-    """What is wrong with as many tiles of a mode as can be run."""
+    """Checks a call with as many tiles of a mode as can be run; returns what is wrong, empty if nothing is."""
     if not host.executor.chooses_blocks:
         return wrong(host, _all(host, mode, _MORE))
     if not host.scratch:  # which is as long as the mode

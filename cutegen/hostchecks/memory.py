@@ -242,8 +242,9 @@ def _untouched(
 def _taken(
     host: Host, views: Mapping[str, torch.Tensor], apart: Mapping[str, torch.Tensor], names: Sequence[str]
 ) -> str:
-    """What is wrong if a launch is made with these tensors, or refused without a word of the names, unless it is for
-    their sizes: then one with tensors of these sizes that lie `apart` is refused, too.
+    """Checks that a call with the overlapping `views` launches nothing, and that its error names one of `names`.
+
+    An error about sizes is right, too: a call with tensors of these sizes that lie `apart` is then rejected as well.
     """
     try:
         launches = host.executor.launched(host.module, host.spec, host.arguments(views))

@@ -48,9 +48,9 @@ class OpCall:
         return {name: view.clone(memory_format=torch.contiguous_format) for name, view in views.items()}
 
     def fresh(self) -> dict[str, torch.Tensor]:
-        """What the op takes of the tensors, by name: copies with the same strides, between which nothing is shared.
+        """The tensors that the op takes, by name: copies with the same strides, none of which share memory.
 
-        They stand no further from where their memory begins than their alignment asks for.
+        Each starts no further into its memory than its alignment requires.
         """
         import torch
 
@@ -89,13 +89,13 @@ def overload(host: Host) -> Any:
 def arranged(
     spec: KernelSpec, tensors: Mapping[str, torch.Tensor], scalars: Numbers
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """What the op takes by place, and by name."""
+    """The op's positional and keyword arguments."""
     places = (*(tensors[t.name] for t in spec.inputs), *(scalars[s.name] for s in spec.scalars))
     return places, {t.argument: tensors[t.name] for t in taken(spec) if not t.reads}
 
 
 def call(op: Any, spec: KernelSpec, tensors: Mapping[str, torch.Tensor], scalars: Numbers) -> dict[str, torch.Tensor]:
-    """What the op returns, by the names of the outputs. Raises what it raises, and TypeError for other results."""
+    """The op's results by output name. Raises what the op raises, and TypeError unless it returns a tensor for each."""
     import torch
 
     places, named = arranged(spec, tensors, scalars)
@@ -194,7 +194,7 @@ def _numbers(spec: KernelSpec, number: int) -> dict[str, int | float | bool]:
 
 
 def wrong_values(expected: Mapping[str, Expected], found: Mapping[str, torch.Tensor]) -> str:
-    """What is wrong with results, by name, of which only some may be there."""
+    """Compares results, by name, with the expected ones and returns the first problem. Some results may be missing."""
     for name, result in found.items():
         if name in expected:
             wanted = expected[name]

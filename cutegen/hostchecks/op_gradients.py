@@ -53,7 +53,7 @@ def checks(host: Host) -> Iterator[Check]:
 
 
 def _differentiated(host: Host) -> str:
-    """What is wrong with the gradient. Raises NotRun where a kernel that computes it cannot be had."""
+    """Checks the gradient; returns the first problem. Raises NotRun where a kernel that computes it is unavailable."""
     spec, kernels = host.spec, host.plan.gradients
     if not kernels:
         names = " and ".join(spec.torch.backward)
@@ -264,7 +264,7 @@ class _Trial:
             self._unchanged(done)
 
     def _layouts(self, call: OpCall) -> None:
-        """What arrives for an output may have any strides; and of several outputs only some may have been used."""
+        """Differentiates with incoming gradients of all strides, then with only one of several outputs used."""
         done = self._forward(call, self.floats)
         ways = {t.name: arriving(done.outputs[t.name], 3 + i) for i, t in enumerate(self.followed)}
         for number in range(max(map(len, ways.values()), default=0)):

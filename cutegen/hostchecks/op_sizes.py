@@ -16,9 +16,9 @@ Noted = list[tuple[str, tuple[str, ...]]]  # what was called, with its numbers t
 
 
 def problem(op: Any, spec: KernelSpec, scalars: op_calls.Numbers) -> str:
-    """What differs at a large size of some mode from a small one; empty if nothing does.
+    """The first difference between what an op calls at a large size of some mode and at a small one; empty if none.
 
-    The op must be known to torch, and those that its gradient calls.
+    Torch must know the op, and those that its gradient calls.
     """
     usual_sizes = _sizes(spec, {})
     usual = _noted(op, spec, usual_sizes, scalars)
@@ -48,7 +48,7 @@ def _sizes(spec: KernelSpec, larger: Mapping[str, int]) -> dict[str, int]:
 
 
 def _noted(op: Any, spec: KernelSpec, sizes: Mapping[str, int], scalars: op_calls.Numbers) -> Noted:
-    """What a call of the op and its gradient call, at these sizes."""
+    """The functions that a call of the op and its gradient dispatch at these sizes, in order."""
     import torch
     from torch._subclasses.fake_tensor import FakeTensorMode
     from torch.utils._python_dispatch import TorchDispatchMode

@@ -1,4 +1,4 @@
-"""What `torch.library.opcheck` has against an op."""
+"""Checks of an op by `torch.library.opcheck`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def possible(utilities: Sequence[str], host: Host) -> Iterator[str]:
 
 
 def opcheck(op: Any, places: tuple[Any, ...], named: dict[str, Any], utility: str) -> str:
-    """What a utility of `torch.library.opcheck` says against a call of an op."""
+    """Checks a call of an op with a utility of `torch.library.opcheck`; returns its complaint, empty if it passes."""
     import torch
 
     if utility == IN_GRAPHS:
@@ -32,9 +32,10 @@ def opcheck(op: Any, places: tuple[Any, ...], named: dict[str, Any], utility: st
 
 
 def _in_graphs(op: Any, places: tuple[Any, ...], named: dict[str, Any]) -> Exception | None:
-    """What the utility about graphs of dynamic sizes says, to which results of floats are given first.
+    """The exception of the utility for graphs of dynamic sizes, or None. It gets the op's results with floats first.
 
-    It adds up all results to one number that it differentiates: in place, which raises where that began as an integer.
+    The utility adds up all results in place, to one number that it differentiates. That raises if the first is an
+    integer.
     """
     import torch
     from torch.testing._internal import optests

@@ -48,7 +48,7 @@ def checks(host: Host) -> Iterator[Check]:
 
 
 def _known(host: Host, check: Any) -> str:
-    """What a check has against the op, which is known to torch meanwhile."""
+    """Runs a check on calls of the op while torch knows it; returns the first problem, empty if there is none."""
     executor = host.executor.for_targets(host.spec.targets[:1])
     with executor.known(host.module, host.spec):
         for one in chain(calls(host), edges(host)):
@@ -66,7 +66,7 @@ def _known(host: Host, check: Any) -> str:
 
 
 def _results(host: Host, one: OpCall) -> str:
-    """What is wrong with what the op returns, and with what it leaves in its arguments."""
+    """Checks the results of the op, and the contents of its arguments after the call."""
     spec, given = host.spec, one.fresh()
     before = {name: x.clone() for name, x in given.items()}
     expected = evaluate(spec, {**one.values, **given}, one.scalars)
@@ -86,7 +86,7 @@ def _results(host: Host, one: OpCall) -> str:
 
 
 def _unlike(tensor: Tensor, found: torch.Tensor, given: Mapping[str, torch.Tensor]) -> str:
-    """What is wrong with a tensor that the op returns, whatever it holds."""
+    """Checks the type and the memory of a tensor that the op returns, whatever its values."""
     if str(found.dtype) != f"torch.{tensor.dtype.torch}":
         return f"is {found.dtype}"
     shared = {x.untyped_storage().data_ptr() for x in given.values() if x.numel()}
@@ -175,7 +175,7 @@ def _refused(host: Host, one: OpCall) -> str:
 
 
 def _autocast(host: Host, one: OpCall) -> str:
-    """What is wrong with a call under autocast: what is read has another type of float, and is cast, or its own."""
+    """Checks calls under autocast: inputs that are only read have another float type, which is cast, or their own."""
     import torch
 
     op, spec = overload(host), host.spec
@@ -264,7 +264,7 @@ def _told(arguments: Sequence[tuple[str, str, bool, bool]]) -> str:
 
 
 def _opcheck(host: Host, utility: str) -> str:
-    """What torch says against the op."""
+    """Checks the op with a utility of `torch.library.opcheck`; returns its complaint, empty if it passes."""
     *_, one = calls(host)
     with host.executor.for_targets(host.spec.targets[:1]).known(host.module, host.spec):
         return opcheck(overload(host), *arranged(host.spec, one.fresh(), one.scalars), utility)

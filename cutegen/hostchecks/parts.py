@@ -151,15 +151,17 @@ def _made(host: Host, call: Parts) -> tuple[list[object], tuple[Guarded, ...]]:
 
 
 def _expected(host: Host, call: Parts, parts: Sequence[Guarded]) -> Mapping[str, Expected]:
-    """What each output must hold, of what is there."""
+    """The expected values and error bound of each output, at the coordinates that the tensors hold."""
     scalars = {name: value for name, value in host.scalars.items() if isinstance(value, (bool, int, float))}
     given = {part.tensor.name: part.view for part in parts}
     return evaluate(host.spec, given, scalars, {call.mode: call.coordinates}, whole=call.sizes)
 
 
 def wrong(host: Host, call: Parts, blocks: Sequence[int] | None = None, grid: int | None = None) -> str:
-    """What is wrong with a call of which those blocks run, by their numbers, or all; of a persistent kernel that is
-    launched with `grid` blocks, where that is given. Raises CannotRun.
+    """Runs a call and returns what is wrong; empty if nothing is.
+
+    Only the blocks numbered `blocks` run, by default all. A persistent kernel is launched with `grid` blocks if given.
+    Raises CannotRun.
     """
     problems: list[str] = []
     parts: tuple[Guarded, ...] = ()

@@ -1,4 +1,4 @@
-"""What a module promises besides what its tensors must be: outputs that it makes, gradients, scalars, its program."""
+"""Checks of a module beyond its tensor arguments: outputs that it makes, gradients, scalars, its program."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def _gradients(host: Host) -> Iterator[Check]:
 
 
 def _without_gradients(together: Callable[[], str], alone: Callable[[], str]) -> str:
-    """What is wrong with a call that autograd does not look at, if anything is with the one of all tensors."""
+    """Returns what is wrong with `alone` under no_grad. It runs only if `together`, with all tensors, is wrong."""
     import torch
 
     with torch.no_grad():
@@ -93,7 +93,7 @@ def _without_gradients(together: Callable[[], str], alone: Callable[[], str]) ->
 
 
 def _targets(host: Host) -> str:
-    """What is wrong with the target that a module chooses for a GPU: for each of its own, and for one it has not."""
+    """Checks the target that a module chooses: on a GPU for each of its own, and on one that it has no target for."""
     module = load_module(Path(str(host.module.__file__)))
     chosen: list[str] = []
 
@@ -134,7 +134,7 @@ def _targets(host: Host) -> str:
 
 
 def _multiprocessors(host: Host) -> str:
-    """What is wrong with the multiprocessors that a module is compiled for, on each of two GPUs."""
+    """Checks the number of multiprocessors that a module is compiled for, on each of two GPUs."""
     module = load_module(Path(str(host.module.__file__)))
     told: list[object] = []
 
@@ -169,7 +169,7 @@ def _gpus(*capabilities: tuple[int, int]) -> Iterator[None]:
 
 
 def _chosen(host: Host) -> str:
-    """What is wrong with the kernels that calls choose by their cost, for sizes of all magnitudes."""
+    """Checks which kernels calls choose by their cost, for sizes of all magnitudes."""
     numbers, modes = random.Random(7), host.spec.modes
     for _ in range(_CHOICES):
         sizes = {mode: host.spec.static.get(mode, int(2 ** numbers.uniform(0, 15))) for mode in modes}
@@ -186,7 +186,7 @@ def _chosen(host: Host) -> str:
 
 
 def _memory_of_each_call(host: Host) -> str:
-    """What is wrong with workspaces: two calls that are under way at once must not write to the same memory."""
+    """Checks that two calls in flight at once have separate workspaces."""
     with host.executor.standing_in(host.module, host.spec, {}) as placed:
         views = [placed(x) for x in host.arguments(host.views)]
         taken = [compiled_arguments(host.module, views) for _ in range(2)]
@@ -197,10 +197,10 @@ def _memory_of_each_call(host: Host) -> str:
 
 
 def _meet(host: Host) -> str:
-    """What is wrong if two modules are compiled at once, which CuTeDSL's compiler is not made for.
+    """Checks that two modules never compile at once, which CuTeDSL's compiler does not support.
 
-    The compiler is another one, which does nothing but take time: for the first two calls, of either module, beside
-    which all others would compile.
+    A stand-in for the compiler only takes time: in its first two calls, of either module, during which all others would
+    compile too.
     """
     from cutlass import cute
 
@@ -268,7 +268,7 @@ def _programs(host: Host) -> Iterator[Check]:
 
 
 def _inputs_fit(host: Host, sizes: Mapping[str, int]) -> str:
-    """What is wrong with the arguments that a module makes: their number and kinds, their values, or the call."""
+    """Checks the arguments that a module makes: their number and kinds, their values, and a call with them."""
     import torch
 
     device, spec = host.executor.device, host.spec

@@ -287,7 +287,7 @@ def _each_far_apart(host: Host, tensors: Sequence[Guarded], unit: int, how: str)
 
 
 def _where_wrong(together: Callable[[], str], alone: Callable[[], str]) -> str:
-    """What is wrong with a call, if anything is with the one that has what it has, and more of its kind."""
+    """Returns what is wrong with `alone`. It runs only if `together`, which has all such tensors at once, is wrong."""
     return together() and alone()
 
 

@@ -60,7 +60,7 @@ def checks(host: Host) -> Iterator[Check]:
 
 
 def _call(host: Host, views: Views, compiled: Mapping[int, Compiled]) -> object:
-    """What a call gives, of which the compiled function of each GPU is another one. Raises what it raises."""
+    """The result of a call where `compiled` replaces the compiled function of each GPU. Raises what the call raises."""
     import torch
 
     with host.executor.standing_in(host.module, host.spec, compiled) as placed, torch.no_grad():
@@ -70,7 +70,7 @@ def _call(host: Host, views: Views, compiled: Mapping[int, Compiled]) -> object:
 
 
 def _by_place(host: Host) -> str:
-    """What is wrong with a call that gives outputs by place: Python refuses it, and nothing is launched."""
+    """Checks that Python rejects a call with outputs as positional arguments, and that nothing is launched."""
     called: list[object] = []
     given = [*host.views.values(), *host.scalars.values()]
     with host.executor.standing_in(host.module, host.spec, {0: lambda *x: called.append(x)}) as placed:
@@ -82,7 +82,7 @@ def _by_place(host: Host) -> str:
 
 
 def _raises(host: Host, left_out: str | None) -> str:
-    """What is wrong if the compiled function raises an error and nothing is wrong with the arguments."""
+    """Checks that a call with valid arguments passes on the errors that the compiled function raises."""
     views: Views = {**host.views, left_out: None} if left_out else host.views
     for kind in ERRORS:
         error, calls = kind(SAID), list[Any]()
@@ -94,8 +94,8 @@ def _raises(host: Host, left_out: str | None) -> str:
 
 
 def _raises_in_making(host: Host, name: str, free: Views | None) -> str:
-    """What is wrong if an output cannot be made, as where there is no memory, or torch was built without CUDA: also
-    where strides would not fit, if there are such.
+    """Checks that a call passes on the errors of making an output, such as a lack of memory or a torch built without
+    CUDA; also with `free`, tensors whose strides would not fit, if given.
     """
     for kind, views in product(ERRORS, (host.views, *([free] if free else []))):
         error = kind(SAID)
@@ -109,7 +109,7 @@ def _raises_in_making(host: Host, name: str, free: Views | None) -> str:
 
 
 def _raises_again(host: Host, views: Views) -> str:
-    """What is wrong if strides do not fit that mean nothing, and the second launch raises an error."""
+    """Checks that a call passes on the error of its second launch, after the first one rejected meaningless strides."""
     for kind in ERRORS:
         raised: list[Exception] = []
 
@@ -131,7 +131,7 @@ def _raises_again(host: Host, views: Views) -> str:
 
 
 def _raised(host: Host, views: Views, compiled: Mapping[int, Compiled], error: Exception) -> str:
-    """What is wrong with a call that has to raise this very error."""
+    """Checks that a call raises `error`, this very object."""
     try:
         _call(host, views, compiled)
     except Exception as found:
@@ -153,7 +153,7 @@ def _raising(error: Exception, calls: list[Any] | None = None) -> Compiled:
 
 
 def _calls_that_of(host: Host, views: Views, fails_first: bool = False) -> str:
-    """What is wrong with a call whose tensors are on GPU 1: its kernel is to be called, with tensors that are there."""
+    """Checks that a call with tensors on GPU 1 launches that GPU's kernel, with tensors on that GPU only."""
     called: list[int] = []
     strays: list[str] = []
 
@@ -174,7 +174,7 @@ def _calls_that_of(host: Host, views: Views, fails_first: bool = False) -> str:
 
 
 def _workspaces(host: Host, views: Views) -> str:
-    """What is wrong with the memory that a call makes for itself: where it is, and how much."""
+    """Checks the memory that a call allocates for itself: its GPU, type, size and strides."""
     import torch
 
     given = len(host.spec.tensors) + len(host.spec.scalars)

@@ -86,8 +86,8 @@ def known(host: Host, mode: str) -> bool:
 
 
 def wrong_with_many(host: Host, mode: str) -> str | None:
-    """What is wrong with as many tiles of a mode as there can be, and with whole bands of them; None where that may be
-    because blocks take tiles in another order than the plan says.
+    """Checks calls with as many tiles of a mode as there can be, and with whole bands of them. Returns what is wrong;
+    None if the cause may be that blocks take tiles in another order than the plan says.
     """
     band = _band(host, mode)
     most = _most(host, mode)
@@ -218,9 +218,9 @@ def _numbers(launch: Launch, blocks: int, places: Sequence[int]) -> list[int]:
 
 
 def _wrong(host: Host, call: Tiles) -> str:
-    """What is wrong with a call of which the chosen tiles' blocks run.
+    """Runs the blocks of a call's chosen tiles and returns what is wrong.
 
-    Where blocks are meant to walk several tiles each, the launch is run with a block for each tile.
+    If blocks are meant to walk several tiles each, the launch has a block for each tile instead.
     """
     launch = _launched(host, call)
     if launch is None:

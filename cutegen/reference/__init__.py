@@ -1,1 +1,1 @@
-"""What a right kernel gives: a spec's statements in float64, with a bound on how far roundings may take a kernel."""
+"""The reference: a spec's statements in float64, with a bound on how far rounding may take a correct kernel."""

@@ -49,7 +49,7 @@ def add(a: Bounded, b: Bounded, dtype: Dtype, sign: int = 1) -> Bounded:
 
 
 def add_fully(a: Bounded, b: Bounded, dtype: Dtype, sign: int = 1) -> Bounded:
-    """What `add` gives, of elements of any kind."""
+    """The result of `add` for elements of any kind, not only `ordinary` ones."""
     import torch
 
     value, error = a.value + sign * b.value, a.error + b.error
@@ -91,7 +91,7 @@ def multiply(a: Bounded, b: Bounded, dtype: Dtype) -> Bounded:
 
 
 def multiply_fully(a: Bounded, b: Bounded, dtype: Dtype) -> Bounded:
-    """What `multiply` gives, of elements of any kind."""
+    """The result of `multiply` for elements of any kind, not only `ordinary` ones."""
     value = a.value * b.value
     error = a.value.abs() * b.error + b.value.abs() * a.error + a.error * b.error
     if not dtype.is_float:
@@ -113,7 +113,7 @@ def multiply_fully(a: Bounded, b: Bounded, dtype: Dtype) -> Bounded:
 
 
 def _overflowed(finite: torch.Tensor, value: torch.Tensor, error: torch.Tensor, result: Bounded) -> torch.Tensor | None:
-    """What a result was before it overflowed, at least, where its operands are `finite`; 0 where it did not."""
+    """The least magnitude, signed, of each result before it overflowed, where its operands are `finite`; else 0."""
     import torch
 
     if not some(result.value.isinf()):
@@ -141,7 +141,7 @@ def scale_by_reciprocal(a: Bounded, b: Bounded, dtype: Dtype) -> Bounded:
 
 
 def divide_fully(a: Bounded, b: Bounded, dtype: Dtype) -> Bounded:
-    """What `divide` gives, of elements of any kind."""
+    """The result of `divide` for elements of any kind, not only `ordinary` ones."""
     import torch
 
     value = a.value / b.value
@@ -372,7 +372,7 @@ def _silu(x: Bounded, dtype: Dtype) -> Bounded:
 
 
 def allowance(magnitude: torch.Tensor, error: torch.Tensor, dtype: Dtype) -> torch.Tensor:
-    """What the libraries' functions may be off by, of a result of that size that has an error already."""
+    """The error that library functions may add to a result of that magnitude, which has an `error` already."""
     return FUNCTION_ULPS * 2 * unit(dtype) * (magnitude.abs() + error) + smallest_normal(dtype)
 
 

@@ -1,4 +1,4 @@
-"""What the reference asks of a family of kernels and of its op. `cutegen.family` says what each answer means."""
+"""Families of kernels and their ops as the reference uses them; documented in `cutegen.family` and `cutegen.ops.op`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Op(Protocol):
-    """What is computed."""
+    """An op: a kind of computation."""
 
     def apart(self, spec: KernelSpec) -> tuple[str, ...]: ...
 
@@ -36,7 +36,7 @@ class Family(Protocol):
 
 
 def op_of(spec: KernelSpec) -> Op:
-    """What a spec computes."""
+    """The op that a spec computes."""
     return cast(Op, spec.operation)
 
 

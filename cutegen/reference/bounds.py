@@ -43,12 +43,13 @@ _UNSIGNED = ("minimum", "maximum", "relu", "fmin", "fmax", "clamp", "clamp_min",
 
 
 class Expected(NamedTuple):
-    """What an output must hold, and by how much a right kernel may differ from it. Both have the output's shape.
+    """The expected values of an output, and by how much a correct kernel may differ from them. Both have the output's
+    shape.
 
     `value` is float64, or int64 for an integer or bool output; `bound` is float64, 0 where the result must be exact,
     infinite where nothing can be said. The rounding to the output's dtype is included. `signed`: a zero that must be
-    exact must have the sign of that in `value`, as IEEE 754 has it for what is computed. `moved` has what must arrive
-    with all its bits, those of a NaN too, where a tensor is only moved.
+    exact must have the sign of the zero in `value`, which is that of IEEE 754 for the computation. `moved` has the
+    values that must arrive with all their bits, those of NaNs too, where a tensor is only moved.
     """
 
     value: torch.Tensor
@@ -66,14 +67,14 @@ def evaluate(
     whole: Mapping[str, int] = MappingProxyType({}),
     by_torch: bool = False,
 ) -> dict[str, Expected]:
-    """What each output must hold, by its name, in the order of `spec.outputs`.
+    """The expected values and bound of each output, by its name, in the order of `spec.outputs`.
 
-    `tensors` maps each tensor that is read (as it is before the run) to its values, in the spec's shape, on any
-    device; an output may be there too and gives sizes that no input has; `scalars` maps each scalar to a number. Of a
-    mode in `coordinates` the tensors have only those, in that order, of as many as `whole` says. `additions` says of
-    the modes that a sum goes over how many of its additions follow each other at most, which makes bounds narrower.
-    What is expected shares no memory with the tensors. With `by_torch` bounds are those of torch on a GPU, where a mean
-    is a sum times the rounded reciprocal of its size.
+    `tensors` maps each tensor that is read (as it is before the run) to its values, in the spec's shape, on any device;
+    an output may be there too and gives sizes that no input has; `scalars` maps each scalar to a number. Along a mode
+    in `coordinates` the tensors have only those, in that order, of as many as `whole` says. `additions` says for the
+    modes of a sum how many of its additions follow each other at most, which makes bounds narrower. The result shares
+    no memory with the tensors. With `by_torch` bounds are those of torch on a GPU, where a mean is a sum times the
+    rounded reciprocal of its size.
     Raises `KeyError` for a tensor or scalar that is missing, `ValueError` for sizes that disagree.
     """
     import torch
@@ -116,7 +117,7 @@ def _remembered(additions: Additions) -> Additions:
 
 
 def _joined(found: Sequence[Expected], axis: int) -> Expected:
-    """What an output must hold, from its parts along an axis."""
+    """The expected values and bound of an output, joined from its parts along an axis."""
     import torch
 
     value = torch.cat([one.value for one in found], axis)
@@ -181,7 +182,7 @@ class Evaluator:
         return {tensor.name: found[tensor.name] for tensor in self.spec.outputs}
 
     def _stored(self, statement: ex.Typed, stored: ex.Expr, computed: Bounded) -> Expected:
-        """What the tensor holds that a statement assigns to: what was `computed`, in the tensor's type."""
+        """The expected contents of the tensor that a statement assigns to: `computed`, in the tensor's type."""
         import torch
 
         if isinstance(stored, ex.Cast) and stored.x is statement.value:
@@ -303,7 +304,7 @@ class Evaluator:
         return self._meant(below.left) == self._meant(largest.x)
 
     def _meant(self, node: ex.Expr) -> ex.Expr:
-        """What a statement gave a name to, for the name."""
+        """The expression that a statement's name stands for; any other node as it is."""
         values = {statement.target: statement.value for statement in statements(self.spec)}
         while isinstance(node, ex.Local) and node.id in values:
             node = values[node.id]
@@ -356,7 +357,7 @@ class Evaluator:
         return self.additions(modes) if self.additions else None
 
     def _beside_pole(self, argument: ex.Expr, x: Bounded, result: Bounded) -> Bounded:
-        """What has a pole at 0, of x: where that is a zero whose sign is open, either infinity may come."""
+        """A `result` with a pole at x = 0: where that zero's sign is open, either infinity may come."""
         import torch
 
         if self.is_signed(argument) or not x.dtype.is_float:

@@ -53,7 +53,7 @@ def cast(x: Bounded, dtype: Dtype) -> Bounded:
 
 
 def cast_fully(x: Bounded, dtype: Dtype) -> Bounded:
-    """What `cast` gives of elements of any kind, rounded to floats of f64 or less that are not of 8 bits."""
+    """The result of `cast` for elements of any kind, rounded to floats of f64 or less that are not of 8 bits."""
     import torch
 
     value = x.value.to(torch.float64)

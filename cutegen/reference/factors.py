@@ -1,4 +1,4 @@
-"""What a matrix product errs by that takes fewer bits of its factors than they have, as tensor cores do of f32."""
+"""The error of a matrix product that uses only some bits of its factors, as tensor cores do with f32."""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@ def divide(a: Bounded, b: Bounded, dtype: Dtype, fully: Fully) -> Bounded:
 
 
 def cast(x: Bounded, dtype: Dtype, fully: Fully) -> Bounded:
-    """What is rounded once to a narrower type."""
+    """x, rounded once to a narrower type."""
     import torch
 
     if decided := _nan_of_one(dtype, x) or _unknown_of_one(x.value, dtype, x):
@@ -169,7 +169,7 @@ def _whole(value: torch.Tensor, axis: tuple[int, ...]) -> torch.Tensor:
 
 
 def _settled(value: torch.Tensor, error: torch.Tensor | None, dtype: Dtype) -> _Settled:
-    """What `rounding` and `settle` make of results that had this error before they were rounded, None for no error."""
+    """Results after `rounding` and `settle`; `error` is their error before they were rounded, None for no error."""
     import torch
 
     threshold = overflow(dtype)

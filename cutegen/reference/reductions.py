@@ -17,7 +17,7 @@ OTHERS = (*DEFINITIONS, "var", "prod")
 
 
 class Evaluating(Protocol):
-    """What evaluates the expressions of a spec."""
+    """An evaluator of a spec's expressions."""
 
     spec: KernelSpec
     computed: dict[str, Bounded]

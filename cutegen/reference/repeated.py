@@ -47,14 +47,14 @@ def _costs(node: Expr) -> bool:
 
 
 class Kept:
-    """What was computed for nodes that `repeats` has, until it was asked for as often as it will be."""
+    """Values computed for nodes in `repeats`, each kept until it was asked for as often as it will be."""
 
     def __init__(self, repeats: Repeats) -> None:
         self._repeats = repeats
         self._values: dict[str, tuple[Bounded, int]] = {}
 
     def get(self, node: Expr) -> Bounded | None:
-        """What was computed for a node of the same text, if that is kept."""
+        """The value computed for a node of the same text, if it is kept; counts as one request."""
         text, _ = self._repeats.get(id(node), ("", 0))
         if text not in self._values:
             return None

@@ -104,10 +104,10 @@ def rounded(value: torch.Tensor, dtype: Dtype) -> torch.Tensor:
 
 
 def rounding(value: torch.Tensor, error: torch.Tensor, dtype: Dtype, exact: torch.Tensor | None = None) -> torch.Tensor:
-    """What one rounding to `dtype` adds: half an ulp, or 0 where the operands are exact and the result fits.
+    """The error that one rounding to `dtype` adds: half an ulp, or 0 where the operands are exact and the result fits.
 
-    The number may be as large as |value| + error. For f64 whether a result is exact cannot be seen from the result
-    alone and is told by `exact`.
+    The number may be as large as |value| + error. For f64 the result alone does not show whether it is exact: `exact`
+    says so.
     """
     import torch
 

@@ -36,7 +36,7 @@ def total(x: Bounded, axis: tuple[int, ...], most: int | None = None) -> Bounded
 
 
 def total_fully(x: Bounded, axis: tuple[int, ...], most: int | None = None) -> Bounded:
-    """What `total` gives, of elements of any kind."""
+    """The result of `total` for elements of any kind, not only `ordinary` ones."""
     import torch
 
     dtype = x.dtype

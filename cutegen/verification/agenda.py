@@ -33,9 +33,9 @@ EVERYTHING = Extent(all=True)
 
 @dataclass(frozen=True)
 class Agenda:
-    """What runs of the cases of a plan. `planned` are all of them, in a fixed order, by whose numbers they go here:
-    `turns` has those that run, as they come one after another, `in_orders` those of these that run in several orders of
-    blocks and warps, and `left_out` why the others do not.
+    """The cases of a plan that run, and in which order. `planned` has all cases in a fixed order, and the other fields
+    refer to them by number: `turns` has those that run, in running order, `in_orders` those of them that run in several
+    orders of blocks and warps, and `left_out` the reasons why the others do not run.
     """
 
     plan: Plan

@@ -1,4 +1,4 @@
-"""What to run a kernel on to break it: the cases of any family, before their sizes are brought to allowed ones."""
+"""Requests for cases that try to break a kernel of any family, before their sizes are brought to allowed ones."""
 
 from __future__ import annotations
 
@@ -55,9 +55,9 @@ def between(spec: KernelSpec, mode: str, size: int) -> int:
 
 
 def tiles_of(plan: Plan) -> dict[str, int]:
-    """What a block covers along each mode, as far as a call can have it; and the size itself of one that is fixed.
+    """The size that a block covers along each mode, within what a call can have; for a mode of fixed size, that size.
 
-    Where all sizes are larger it is as many tiles as the least of them takes.
+    If all allowed sizes are larger, it is the size of as many tiles as the least of them takes.
     """
     spec, found = plan.spec, {}
     for mode, size in family_of(spec).covered(plan).items():

@@ -227,7 +227,7 @@ def _outer(spec: KernelSpec) -> Iterator[str]:
 
 
 def _steps(divisor: int, known: int) -> list[int]:
-    """What a size that `divisor` divides may differ by from one that only smaller powers of two divide."""
+    """The powers of two below `divisor`, by which sizes may miss a multiple of it; none if `known` is `divisor`."""
     if divisor == known:
         return []
     return [step for step in (1 << i for i in range(divisor.bit_length())) if step % divisor]

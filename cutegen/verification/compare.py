@@ -100,10 +100,11 @@ def _block(on_gpu: bool) -> int:
 
 
 def _mostly_near(actual: torch.Tensor, expected: torch.Tensor, bound: torch.Tensor, signed: bool) -> Comparison:
-    """What `compare` says of a block without a tolerance, in few passes; its reason, where some fail, is of these only.
+    """Compares a block as `compare` does without a tolerance, in few passes. If elements fail, the reason refers
+    only to those that were compared fully.
 
-    Elements that are within their bound are done with, and so is what nothing is known about. The others are compared
-    fully: what fails, and zeros whose sign counts.
+    Elements within their bound are done with, and so are those about which nothing is known. The others are compared
+    fully: elements that fail, and zeros whose sign counts.
     """
     import torch
 
@@ -144,7 +145,7 @@ def _mostly_near(actual: torch.Tensor, expected: torch.Tensor, bound: torch.Tens
 
 
 def _of_near(error: torch.Tensor, bound: torch.Tensor, most: float, allowed: float) -> Comparison:
-    """What `compare` says of elements with such errors within finite bounds, the largest of which are given."""
+    """The comparison of elements within finite bounds; `most` is their largest error, `allowed` the largest bound."""
     if not most:
         return Comparison(True, error.numel(), 0, 0, most, allowed, 0.0, _index(0, error.shape))
     ratios = (error / bound).nan_to_num_(0.0)  # of no error where none is allowed
@@ -169,7 +170,7 @@ def compare_fully(
     rtol: float | None = None,
     atol: float | None = None,
 ) -> Comparison:
-    """What `compare` says of elements of any kind, all of them."""
+    """Compares elements of any kind as `compare` does, all of them at once."""
     import torch
 
     a, e = actual.to(torch.float64), expected.to(torch.float64)

@@ -1,4 +1,4 @@
-"""What a case takes to run where that takes longest: on the emulator, with its float64 reference."""
+"""The estimated time of a case where it takes longest: on the emulator, with its float64 reference."""
 
 from __future__ import annotations
 

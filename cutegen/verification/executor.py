@@ -1,4 +1,4 @@
-"""What runs a generated module: what any executor does, and the emulator. A GPU is in `gpu`."""
+"""The protocol of executors, which run generated modules, and the emulator as one. The GPU's executor is in `gpu`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a case is run with, and what must come of it. It depends on the spec only, so that it can be made ahead."""
+"""The arguments of a case and its expected outputs. They depend on the spec only, so they can be made ahead."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ class Given:
 
 
 def give(plan: Plan, case: Case, device: str) -> Given:
-    """What a case is run with. Data of which the bound says nothing about an output give way to other data, where there
-    are better ones.
+    """The arguments of a case and its expected outputs. If the bound says nothing about an output for the case's data,
+    other data are used, where better ones exist.
     """
     spec, additions = plan.spec, partial(_additions, plan, case.sizes)
     for data in _data(case):
@@ -78,8 +78,8 @@ def _has_means(spec: KernelSpec) -> bool:
 
 
 class MadeAhead:
-    """What was made for some of an agenda's cases before these run, by their places among its turns. Each is there
-    for one run, and once a later one has begun, no longer.
+    """The data of some of an agenda's cases, made before these run, by their positions in its turns. Each can be taken
+    for one run, and no longer once a later one has begun.
     """
 
     def __init__(self, most: int = MOST) -> None:
@@ -97,7 +97,7 @@ class MadeAhead:
                 yield
 
     def take(self, place: int) -> Given | None:
-        """What was made for the case in that place, if anything."""
+        """The data made for the case at that position, None if there are none. Drops those and all earlier ones."""
         found = self._made.get(place)
         self._made = {later: made for later, made in self._made.items() if later > place}
         return found

@@ -1,4 +1,4 @@
-"""What modules were compiled to before they are verified, by the content that it came from."""
+"""Compiled code of modules, kept for their verification and found by the content that it was compiled from."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from cutegen.emulator.host.stored import Stored
 
 
 class Kept:
-    """What modules were compiled to. It is found again by the text and the kernel of a module, the target, and all that
-    is installed here that decides what comes of these (`cache_key`).
+    """Compiled code of modules. It is found by a module's text and kernel, the target, and all that is installed here
+    that determines the code (`cache_key`).
     """
 
     def __init__(self, outcomes: Iterable[tuple[compiling.Job, compiling.Outcome]] = ()) -> None:
@@ -32,5 +32,5 @@ class Kept:
             self._known[module] = {target: self._by_key[key] for target, key in keys.items() if key in self._by_key}
 
     def of(self, module: ModuleType) -> Mapping[str, Stored]:
-        """What is kept of a module, by target: of one that is known, as another one may have been changed."""
+        """The kept code of a known module, by target; empty for another one, as that may have been changed."""
         return self._known.get(module, {})

@@ -1,4 +1,4 @@
-"""What each of several processes found of one kernel, and the one report that comes of it."""
+"""The results of several processes that verify one kernel together, and the single report made of them."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _IN_PART: Reason = "in part"
 
 @dataclass
 class Part:
-    """What a process found of a kernel: what came of the cases that it ran and of the host checks, by their places in
-    the order in which all processes take them.
+    """The results of one process for a kernel: those of the cases that it ran and of the host checks, by their
+    positions in the order in which all processes take them.
 
-    `named` has the argument and the words of every host check, whether it ran or not, and whether it is to. `error`
-    says why the process could not go on, and `reason` of what kind that is.
+    `named` has the argument and the text of every host check, whether it ran or not, and whether it is to run. `error`
+    says why the process could not go on, and `reason` is the kind of that error.
     """
 
     cases: dict[int, CaseReport] = field(default_factory=dict)
@@ -53,11 +53,10 @@ class Part:
 
 
 def together(agenda: Agenda, parts: Sequence[Part]) -> Part | None:
-    """What several processes found, which is what a single one would have found; None where they do not say that.
+    """The merged results of several processes, equal to those of a single one; None where that cannot be guaranteed.
 
-    That is where one of them did not come to its end, and so does not say what would have run after that, or lacked
-    memory, of which one process alone has more. Where the first failure ends a kernel's run, what ran beside it is of
-    no account.
+    That is so if a process ended early, so that what would have run after that is unknown, or lacked memory, of which
+    one process alone has more. If the first failure ends a kernel's run, results that come after it are dropped.
     """
     if any(part.error for part in parts) or any(part.named != parts[0].named for part in parts):
         return None

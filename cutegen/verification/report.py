@@ -1,4 +1,4 @@
-"""What verification found, as data, as JSON and as one line of text."""
+"""The results of verification, as data, as JSON and as one line of text."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ Reason = Literal[
     "in part",  # a part was asked for, to which it does not belong
     "open",  # of some output the spec leaves open what each element is, in all cases that there are
 ]
-"""What kept something from running, or to its end, where that is not simply a wrong result."""
+"""The reason why something did not run, or not to its end, where that is not simply a wrong result."""
 
 
 @dataclass(frozen=True)
 class CaseReport:
-    """What came of one case.
+    """The result of one case.
 
     `ratio` is the largest error relative to its bound; `message` says what failed or why the case did not run, and
-    `reason` what kind of thing that was. `orders` is in how many orders of blocks and warps it ran.
+    `reason` is the kind of that. `orders` is the number of orders of blocks and warps in which it ran.
     """
 
     name: str
@@ -72,10 +72,10 @@ class HostCheck:
 
 @dataclass(frozen=True)
 class KernelReport:
-    """What came of all cases and host checks of one kernel.
+    """The results of all cases and host checks of one kernel.
 
-    `error` says what kept the kernel from being verified at all or to the end, `reason` what kind of thing that was
-    (None for an error of another kind). `in_part` is whether a part of all was asked for.
+    `error` says why the kernel could not be verified at all or to the end, and `reason` is the kind of that (None for
+    an error of another kind). `in_part` is whether only a part of all was asked for.
     """
 
     kernel: str
@@ -110,7 +110,7 @@ class KernelReport:
 
     @property
     def left_out(self) -> str:
-        """What did not run after the first failure, and what runs it; empty if there is nothing."""
+        """A remark on how much was left out after the first failure, and on what runs it; empty if nothing was."""
         found = [sum(r.reason == "stopped" for r in some) for some in (self.cases, self.host_checks)]
         said = [count(n, what) for n, what in zip(found, ("case", "host check"), strict=True) if n]
         verb = "was" if sum(found) == 1 else "were"
@@ -137,7 +137,7 @@ class KernelReport:
 
     @property
     def lacking(self) -> str:
-        """What the first case or check needs that was not run for lack of memory; empty if there is none."""
+        """A remark on the first case or check not run for lack of memory, with what it needs; empty if none."""
         found = next((r for r in self.results if r.reason == "no memory"), None)
         return found and f"not run for lack of memory (the first {found.message})" or ""
 

@@ -1,4 +1,4 @@
-"""What a call of a generated function returns, held to what it was given."""
+"""Checks that a call of a generated function returns the outputs that it was given."""
 
 from __future__ import annotations
 

@@ -88,11 +88,11 @@ class Turns:
 
 
 def deal(plans: Sequence[Plan], workers: int, shares: bool) -> list[tuple[int, int]]:
-    """What that many processes are to do: the numbers of the plans, in the order in which they had best begin, each
-    with how many processes are to share its kernel.
+    """The work for so many processes: the numbers of the plans in the best order to begin them, each with how many
+    processes share its kernel.
 
-    What takes longest comes first, so that nothing is left to run alone at the end. A kernel that would all the same
-    take much of the time of all, as the only one does, is shared where `shares` says that it may be.
+    Plans that take longest come first, so that nothing is left to run alone at the end. A kernel that would still take
+    much of the total time, as the only one does, is shared where `shares` allows it.
     """
     times = [_about(plan) for plan in plans]
     longest = max(_WORTH, sum(times) / workers / _MEAN)

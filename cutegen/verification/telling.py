@@ -63,7 +63,7 @@ def quick_part(plan: Plan, cases: Sequence[Case], without: Container[int] = ()) 
 
 
 def _features(case: Case, tile: Mapping[str, int]) -> dict[Feature, float]:
-    """What a case shows of a kernel, and how often each of these tells."""
+    """The features of a kernel that a case exercises, each weighted by how often it reveals a fault."""
     of = case.of
     if case.empty:  # which hardly anything is run for
         return {("empty", of): 0.5}

@@ -36,10 +36,10 @@ class _Child:
 
 
 def verify_in_forks(verify: Verify, tell: Tell, processes: int, timeout: float) -> list[Part] | None:
-    """What so many processes found of a kernel whose cases and checks they share; None where one of them did not come
-    to its end, or was silent for `timeout` seconds.
+    """The results of so many processes that share a kernel's cases and checks; None if one of them did not come to its
+    end, or was silent for `timeout` seconds.
 
-    `verify` does a share, in a fork of this process, which must have no threads and no GPU. Its events are told here.
+    `verify` does a share, in a fork of this process, which must have no threads and no GPU. Its events go to `tell`.
     """
     queues = [Turns.queue(), Turns.queue()]
     children: list[_Child] = []

@@ -1,4 +1,4 @@
-"""What a worker is given to verify."""
+"""Jobs for workers that verify kernels."""
 
 from __future__ import annotations
 

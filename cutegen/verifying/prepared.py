@@ -1,4 +1,4 @@
-"""What a worker knows of a kernel that it is to verify before that is compiled."""
+"""A worker's preparation for the verification of a kernel, before the kernel is compiled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a worker is that verifies. This imports nothing heavy."""
+"""The setup of worker processes that verify kernels. This imports nothing heavy."""
 
 from __future__ import annotations
 

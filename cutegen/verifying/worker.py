@@ -114,7 +114,7 @@ def _progress(tell: Tell) -> Progress:
 
 
 def _executor(job: Job) -> Executor | KernelReport:
-    """What a job's kernel runs on, or the report that there is no such thing."""
+    """The executor for a job's kernel, or a report that none can be set up."""
     from cutegen.verification.executors import make_executor
     from cutegen.verification.runner import describe
 

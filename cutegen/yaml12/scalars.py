@@ -1,4 +1,4 @@
-"""What a plain scalar means by YAML 1.2's core schema: null, a bool, a number, else a text."""
+"""The value of a plain scalar by YAML 1.2's core schema: null, a bool, a number, or else a text."""
 
 from __future__ import annotations
 
