@@ -1,9 +1,9 @@
-"""What a family of kernels offers: one kernel skeleton, with everything that any room has to know about it.
+"""The interface of a kernel family: one kernel skeleton, with everything that any room has to know about it.
 
-A family's folder holds its schedule's words, inference, plan, rules with their pages, templates, accesses, claims,
+A family's folder holds its schedule's keys, inference, plan, rules with their pages, templates, accesses, claims,
 pictures and tuning. The rooms (language, planning, lint, codegen, analysis, verification, drawing, tuning) are drivers:
-each asks the family of a spec what its `asked` lists, and knows no family itself. This class stands above these rooms
-and answers all that they ask, by the methods below. What is optional has a default.
+each asks the family of a spec for what the protocol in its `asked` lists, and knows no family itself. This class
+implements all of these protocols, by the methods below. Optional methods have a default.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Family(ABC, Generic[S, P]):
         self.schedule.family = self
 
     def op_of(self, spec: KernelSpec[S]) -> Op:
-        """What a spec of the family computes."""
+        """The op that a spec of the family computes."""
         return self.op
 
     @property
@@ -121,7 +121,7 @@ class Family(ABC, Generic[S, P]):
         return ((spec, report),)
 
     def kernel_names(self, spec: KernelSpec[S]) -> tuple[str, ...]:
-        """What diagnostics call each of these kernels; empty for the only one."""
+        """The names of these kernels in diagnostics; a single kernel has an empty one."""
         return ("",)
 
     def with_kernel(self, spec: KernelSpec[S], number: int, changed: KernelSpec) -> KernelSpec:
@@ -143,21 +143,21 @@ class Family(ABC, Generic[S, P]):
     # ------------------------------------------------------------------------------------------------------- lint
 
     def rules(self) -> tuple[Rule, ...]:
-        """What a spec can do wrong, in the order of the codes. Their pages are in the family's folder `pages`."""
+        """The family's rules for correctness, in the order of their codes. Their pages are in its folder `pages`."""
         return ()
 
     def common_rules(self, op: AskedOp) -> tuple[Rule, ...]:
-        """What the specs of any family can do wrong that compute an op, in the order of the codes."""
+        """The rules for correctness of the specs of any family that compute an op, in the order of their codes."""
         from cutegen.lint.common import common_rules
 
         return common_rules(op)
 
     def performance_rules(self) -> tuple[PerformanceRule, ...]:
-        """What can cost a right kernel of the family speed, in the order of the codes."""
+        """The rules on what can slow down a correct kernel of the family, in the order of their codes."""
         return ()
 
     def note_rules(self) -> tuple[NoteRule, ...]:
-        """What is worth knowing of a right kernel although no change of it helps, in the order of the codes."""
+        """The rules for notes on a correct kernel's speed where no change of it helps, in the order of their codes."""
         return ()
 
     def numbered_layouts(self, spec: KernelSpec[S]) -> Iterator[tuple[Path, Layout, int]]:
@@ -168,7 +168,7 @@ class Family(ABC, Generic[S, P]):
         return iter(())
 
     def unreported_cost(self, plan: P, made: Sequence[Access]) -> float:
-        """What no rule says of a kernel's excess, as a multiple of what would do; advice may not raise it."""
+        """The excess that no rule reports, as a multiple of what would do; advice adds it to that of the findings."""
         return 0.0
 
     # --------------------------------------------------------------------------------------------------- analysis
@@ -300,8 +300,8 @@ class Family(ABC, Generic[S, P]):
         return None
 
     def form(self, plan: P) -> object | None:
-        """What a kernel is but for its numbers: kernels of one form have the same statements, loops, barriers and
-        copies, but for what follows from how many there are. None: no other kernel is like it."""
+        """The form of a kernel, apart from its numbers: kernels of one form have the same statements, loops, barriers
+        and copies, except for what follows from their counts. None: no other kernel has its form."""
         return None
 
     def verified_form(self, plan: P) -> object | None:
@@ -323,7 +323,7 @@ class Family(ABC, Generic[S, P]):
         return iter(())
 
     def refused(self, spec: KernelSpec[S], sizes: Mapping[str, int]) -> str | None:
-        """What the host does not accept in sizes that are right for each mode alone; None where it takes them."""
+        """Why the host rejects sizes that are valid for each mode alone; None where it accepts them."""
         return None
 
     def accepted(self, spec: KernelSpec[S], sizes: dict[str, int]) -> dict[str, int] | None:
@@ -337,7 +337,7 @@ class Family(ABC, Generic[S, P]):
         return ()
 
     def facts(self, plan: P) -> list[tuple[str, str]]:
-        """What the head of the kernel's page says of the plan: labels and texts."""
+        """The facts about the plan at the head of the kernel's page: pairs of a label and a text."""
         from cutegen.drawing.kernels import plan_facts
 
         return plan_facts(plan)

@@ -1,4 +1,4 @@
-"""What the module of several cases prints of a choice by cost: the numbers of each kernel, and what compares them."""
+"""The text of a choice by cost in a module of several cases: each kernel's numbers, and how they are compared."""
 
 from __future__ import annotations
 
@@ -21,9 +21,11 @@ _LOCALS = (
 
 @dataclass(frozen=True)
 class Sizes:
-    """What a text calls the sizes of modes: those of the product, `batch` empty without one, and all in their order;
-    `bytes` is an expression of what all tensors have, and `elsewhere` one of whether a call takes none of the compared
-    kernels, empty where each call does.
+    """Variables for the sizes of modes in a text, and expressions of them.
+
+    `m`, `n` and `k` are those of the product, `batch` is empty without one, and `all` has all of them in order. `bytes`
+    is an expression of the bytes of all tensors. `elsewhere` is one of whether a call takes none of the compared
+    kernels; it is empty where every call takes one.
     """
 
     m: str

@@ -60,12 +60,12 @@ class Form:
 
     @property
     def in_functions(self) -> dict[str, str]:
-        """What functions have for the fields."""
+        """Maps each field to its text in functions: an attribute of the parameter, or the formula in its place."""
         owned = {name: f"{self.parameter}.{name}" for name in self.names}
         return owned | {name: with_owner(text, self.parameter, self.names) for name, text in self.in_place.items()}
 
     def values(self, number: int) -> dict[str, str]:
-        """What the fields of a case are, and what follows from them."""
+        """The values of a case's fields by name, including those that follow from others."""
         return {field.name: field.value for field in self.fields[number]}
 
     @property
@@ -101,7 +101,7 @@ class Form:
         return f"# Cases {_enumerated(self.numbers)}: {self.conditions}\n{self.table} = ("
 
     def instance_text(self, number: int) -> str:
-        """What a case gives for the parameter: with the names of its fields, where those of all cases fit in a line."""
+        """The instance that a case passes for the parameter; fields are named if those of every case fit in a line."""
         named = all(self._instance(one, True).count("\n") <= 2 for one in self.numbers)
         if not self.table:
             return self._instance(number, named)
@@ -246,7 +246,7 @@ def _again(kernel: KernelText, plans: Mapping[int, Plan | None], told: frozenset
 def _merger(
     groups: Sequence[Sequence[KernelText]], told: frozenset[str], values: Mapping[int, Mapping[str, str]]
 ) -> Merger:
-    """What merges the functions of groups of kernels; `values` are those of the constants of each case."""
+    """The `Merger` of the functions of groups of kernels; `values` are those of the constants of each case."""
     paths: dict[int, dict[str, str]] = {}
     for kernel in chain.from_iterable(groups):
         constants = (one for one in kernel.parts.constants if one.name in told)
@@ -273,8 +273,8 @@ def with_all_regions(kernels: Sequence[KernelText]) -> KernelText:
 
 
 def _key(kernel: KernelText) -> object:
-    """What kernels of one form have alike: their functions, the names of their constants, and the values of those that
-    functions use which do not take the parameter.
+    """A key that is equal for kernels of one form: their family, functions, names of constants, and the values of those
+    constants that functions without the parameter use.
     """
     functions, fixed = [one for one in kernel.device if one.constant is None], _fixed(kernel)
     constants = tuple((name, value if name in fixed else None) for name, value in _values(kernel.device).items())

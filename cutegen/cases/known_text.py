@@ -1,4 +1,4 @@
-"""What a case knows of tensors beyond what all calls have, as its launch gets them."""
+"""Tensors as a case's launch gets them: with the alignment and sizes that the case knows beyond those of all calls."""
 
 from __future__ import annotations
 

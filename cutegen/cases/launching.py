@@ -29,12 +29,13 @@ class TargetText:
 
 @dataclass(frozen=True)
 class Launching:
-    """What `launch` is printed of.
+    """The inputs from which `launch` is printed.
 
-    `target` is the name of the target's parameter; empty where all have the same cases. `by_cost` are those of the
-    number of the kernel with the least cost, and of the numbers of those that are compiled. Cases that are compared
-    have names for what all of them know of tensors, `known`, and others share functions for that: `promises`. Whether
-    what several ask holds is `in_common`. A loop over cases calls a number `in_loop`.
+    `target` is the name of the parameter for the target; empty where all targets have the same cases. `by_cost` names
+    two parameters: the number of the kernel with the least cost, and the numbers of those that are compiled. `known`
+    has names for tensors with what all cases compared by cost know of them; other cases share functions for that:
+    `promises`. `in_common` is the variable for whether the conditions that several cases share hold. `in_loop` is the
+    variable for the number of a case in a loop over cases.
     """
 
     plan: CasesPlan
@@ -49,7 +50,7 @@ class Launching:
 
     @property
     def width(self) -> int:
-        """What the cases of one target of several have of a line, which are indented together."""
+        """The columns of a line for the cases of a target: four fewer where they are indented under its condition."""
         return WIDTH - 4 * bool(self.target)
 
     def targets(self) -> list[TargetText]:
@@ -165,7 +166,7 @@ class Launching:
         return [*self._begin(case), *lines, *end()]
 
     def _arguments(self, kernel: KernelText, known: Mapping[str, str], promise: KnownText | None = None) -> list[Item]:
-        """What the launch of a case is called with; `known` has names of tensors with what the case knows of them."""
+        """The arguments of a case's launch; `known` has variables for tensors with what the case knows of them."""
         spec, own = self.plan.spec, kernel.plan.spec
         tensors: list[Item] = [known.get(tensor.name) or promised(spec, own, tensor) for tensor in spec.tensors]
         return [
@@ -198,7 +199,7 @@ def _inner(term: str) -> str:
 
 
 def _terms(plan: CasesPlan, conditions: Conditions) -> list[str]:
-    """What of a case's conditions a call decides, as expressions of the parameters of `launch`."""
+    """The conditions of a case that depend on the call, as expressions of the parameters of `launch`."""
     spec, found = plan.spec, []
     for mode, several in conditions.sizes.items():
         if mode not in spec.static:

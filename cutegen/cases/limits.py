@@ -1,4 +1,4 @@
-"""What the cases of a module limit for its calls."""
+"""The limits that the cases of a module impose on its calls."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from cutegen.parts.acting import value_of
 def limits_of(
     plan: CasesPlan, kernels: Sequence[KernelText], kernel: KernelText, names: Mapping[str, str]
 ) -> list[Limit]:
-    """What a case's kernel limits: for all calls where all kernels do, else for those that the case is for."""
+    """The limits of a case's kernel: on all calls where all kernels have them, else on calls that the case is for."""
     own, unless = kernel.plan.spec, _not_taken(plan, kernel.number)
     found = []
     for limit in kernel.parts.limits:

@@ -26,8 +26,9 @@ class Told:
     paths: Mapping[int, Mapping[str, str]]  # by the number of a case
 
     def condition(self, some: frozenset[int], among: frozenset[int], of: frozenset[str]) -> tuple[str, str]:
-        """What holds for some forms, and for none of the others among which they are, and the first field in it: one
-        whose key is among those of the statements, `of`, if there is one. Raises Unmergeable where nothing does.
+        """A condition that holds for the forms `some` and for no others of `among`, and the first field in it. Of
+        single fields that suffice, one whose key is in `of`, the keys of the statements, comes first. Raises
+        Unmergeable where there is no such condition.
         """
         terms, outside = list(self._terms(among)), among - some
         single = [one for one in terms if some <= one.always and outside <= one.never]
@@ -48,7 +49,7 @@ class Told:
         return frozenset(paths[name] for paths in self.paths.values() if name in paths)
 
     def _terms(self, among: frozenset[int]) -> Iterator[_Term]:
-        """What can be asked of a field, with what it tells of some forms."""
+        """The conditions on single fields, each with the forms of `among` for which it always and never holds."""
         for name in self.values[0]:
             field = f"{self.parameter}.{name}"
             of_forms = {number: self.values[number][name] for number in among}

@@ -56,7 +56,7 @@ def _case(
 
 
 def _conditions(ctx: Context, data: Mapping[str, Any], modes: tuple[str, ...], number: int) -> Conditions:
-    """What `for` says of the case of that number."""
+    """Reads the conditions in `for` of the case of that number; reports to `ctx` what is wrong with them."""
     where = ("schedule", number, "for")
     written = data.get("target", ())
     targets = (written,) if isinstance(written, str) else tuple(written)

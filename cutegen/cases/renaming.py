@@ -51,7 +51,7 @@ _STARTS = (tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT)
 
 
 def _words(text: str, names: Mapping[str, str]) -> str:
-    """What is said, in which a name that begins a sentence is no article."""
+    """A comment or docstring with its names replaced; an `A` that begins a sentence is the article, not a name."""
     return re.sub(r"(?<![#.] )(?<!^)\b\w+|\b(?!A )\w+", lambda found: names.get(found[0], found[0]), text)
 
 

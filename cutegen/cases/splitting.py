@@ -33,7 +33,7 @@ def of_case(spec: Spec, number: int) -> KernelSpec:
 
 
 def _of_case(spec: Spec, number: int) -> KernelSpec:
-    """What `of_case` gives."""
+    """Makes the spec that `of_case` keeps and returns."""
     case = spec.schedule.cases[number]
     own, conditions = case.conditions, [one.conditions for one in spec.schedule.cases]
     within = {mode: left_by(conditions, number, mode) for mode in spec.modes}

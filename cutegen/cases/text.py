@@ -1,4 +1,4 @@
-"""What the module of several cases prints: the kernels of all, and a `launch` that chooses among their launches."""
+"""The text of a module of several cases: the kernels of all, and a `launch` that chooses among their launches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What codegen asks of a family of kernels and of its op. `cutegen.family` says what each answer means."""
+"""Protocols that codegen requires of a family and its op; `cutegen.family` and `cutegen.ops.op` document them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Op(Protocol):
-    """What is computed."""
+    """One kind of computation, as far as codegen needs to know it."""
 
     @property
     def reserved(self) -> frozenset[str]: ...
@@ -46,7 +46,7 @@ class Family(Protocol):
 
 
 def op_of(spec: KernelSpec) -> Op:
-    """What a spec computes."""
+    """The op of a spec: the kind of computation that `op` names."""
     return cast(Op, spec.operation)
 
 

@@ -1,4 +1,4 @@
-"""What the texts of casts need to know: which go by way of another type, and where the numbers of a type end."""
+"""Helpers for printing casts: which conversions go through another type, and where the range of a type ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a generated module prints of the checks of arguments, beside those that are the same in every module."""
+"""The text of a module's argument checks, except those that are the same in every module."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cutegen.language.model import KernelSpec, Scalar, Tensor
 
 
 def checks_context(spec: KernelSpec, parts: KernelParts, makeable: Sequence[Tensor]) -> dict[str, Any]:
-    """What `call.j2` and `checks.j2` print of them; the outputs that are `makeable` may be left out of a call."""
+    """The context of `call.j2` and `checks.j2` for these checks; a call may leave out the outputs in `makeable`."""
     return {
         "makeable": bool(makeable),
         "given": _given(spec, makeable),
@@ -82,7 +82,7 @@ def _unchecked(spec: KernelSpec, parts: KernelParts) -> list[str]:
 
 
 def _refusal(spec: KernelSpec, parts: KernelParts) -> str:
-    """What is wrong where one of those conditions holds."""
+    """The message of the ValueError that is raised where a condition of `_unchecked` holds."""
     wrong = ["a tensor has another type"] * any(not t.dtype.is_float for t in spec.tensors)
     if any(s.dtype is Dtype.i64 for s in spec.scalars):
         return "an argument does not fit"

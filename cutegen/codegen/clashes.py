@@ -19,7 +19,7 @@ _BOUND = (
 
 
 def clashes(text: str, spec: KernelSpec) -> list[Diagnostic]:
-    """What is wrong with the names of a kernel and its scalars, beside those of its module's text."""
+    """Diagnostics for the names of a kernel (CG111) or its scalars (CG113) that collide with names in its module."""
     found = []
     if _defined(text, spec.kernel) > 1:
         found.append(_said(spec, "CG111", "kernel", spec.kernel, text, "kernel"))

@@ -1,4 +1,4 @@
-"""What a generated module prints of how its `launch` is compiled, and of what keeps the compiled functions."""
+"""The template context of the part of a module that compiles `launch` and keeps the compiled functions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cutegen.language.model import KernelSpec
 
 
 def compile_context(spec: KernelSpec, parts: KernelParts) -> dict[str, Any]:
-    """What `compile.j2` prints, besides what all of a module knows."""
+    """The template context of `compile.j2`, besides what all templates of a module share."""
     chooser = parts.chooser
     return {
         "key": "key" if chooser else "device",
@@ -41,7 +41,7 @@ def compile_context(spec: KernelSpec, parts: KernelParts) -> dict[str, Any]:
 
 
 def _told(of_some: bool, of_gpu: bool) -> str:
-    """What `compile_for` says of itself: whether it compiles some of several kernels, and for a GPU by its size."""
+    """The docstring of `compile_for`: whether it takes some of several kernels, and a number of multiprocessors."""
     compiled = "`launch` of some kernels," if of_some else "`launch`, compiled"
     more = "and so many multiprocessors, with more `options`" if of_gpu else "with more options of `cute.compile`"
     return f"{compiled} for one of TARGETS {more}; needs no GPU."

@@ -66,13 +66,13 @@ class CompiledTemplates(BytecodeCache):
 
 
 def _sealed(bucket: Bucket, body: bytes) -> bytes:
-    """What stands before an entry: a digest of it and of what it was made from."""
+    """The header of a cache entry: a SHA-256 digest of its body and of the checksum of what it was made from."""
     return hashlib.sha256(str(bucket.checksum).encode() + body).digest()
 
 
 @cache
 def _tools() -> str:
-    """What templates are compiled with: versions, and the files that say how Jinja is set up."""
+    """The tools that compile templates: versions of Jinja and cutegen, and a digest of the files that set up Jinja."""
     setup = [files("cutegen.codegen") / name for name in ("environment.py", "regions.py")]
     text = b"\0".join(file.read_bytes() for file in setup if file.is_file())
     return f"{jinja2.__version__} {__version__} {hashlib.sha256(text).hexdigest()}"

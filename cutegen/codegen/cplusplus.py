@@ -1,4 +1,4 @@
-"""What a C++ program needs of a kernel that is shipped: a header, an example, and how CMake finds both."""
+"""The texts that a C++ program needs to call a shipped kernel: a header, an example, and CMake files that find both."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def entry_text(module: Module, targets: Sequence[str]) -> str:
 
 
 def cmake_text(module: Module, library: str, spec_path: str) -> str:
-    """What makes a kernel a target of CMake: its library, a file in the folder above, and its example."""
+    """The CMake file of a kernel: a target for its library, which is in the parent folder, and one for its example."""
     template = environment(family_of(module.spec)).get_template("module/shipped/kernel.cmake.j2")
     return template.render({"mark": f"# {mark(spec_path)}", "kernel": module.spec.kernel, "library": library})
 
@@ -77,7 +77,7 @@ def shared_texts() -> dict[str, str]:
 
 
 def library_sources() -> dict[str, str]:
-    """What every library is linked from besides its kernels, by the name of the file."""
+    """The files that every library is linked from besides its kernels: their texts, by file name."""
     return {name: _file(name) for name in ("runtime.c", "library.map")}
 
 

@@ -192,7 +192,7 @@ class Printer:
         return isinstance(x, Cast) and _of(x.x) is node.dtype
 
     def held(self, node: Expr) -> Expr:
-        """What a variable holds; another expression as it is."""
+        """The expression that a variable holds, through chains of variables; any other expression unchanged."""
         while isinstance(node, Local) and node.id in self.kept:
             node = self.kept[node.id]
         return node

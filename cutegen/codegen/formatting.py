@@ -38,7 +38,7 @@ def replaced(text: str, names: Mapping[str, str]) -> str:
 
 @lru_cache(maxsize=64)
 def _any_of(names: tuple[str, ...]) -> re.Pattern[str]:
-    """What finds these names: the same for each line of a kernel, and long to put together."""
+    """The pattern that matches these names; cached, as it is slow to build and the same for every line of a kernel."""
     return re.compile(rf"(?<![\w.])({'|'.join(map(re.escape, names))})(?!\w)")
 
 

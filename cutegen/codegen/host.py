@@ -1,4 +1,4 @@
-"""What the host side of a generated module prints: tables of its arguments, parameters, checks, the torch reference."""
+"""The template context of a module's host side: tables of its arguments, parameters, checks, the torch reference."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ def _call_parameters(spec: KernelSpec) -> list[str]:
 
 
 def places(spec: KernelSpec) -> tuple[Tensor | Scalar, ...]:
-    """What the public function takes by place: inputs, then scalars."""
+    """The positional parameters of the public function: inputs, then scalars."""
     return (*spec.inputs, *spec.scalars)
 
 
@@ -303,7 +303,7 @@ def document_tensor(spec: KernelSpec, tensor: Tensor, parts: KernelParts, *, for
 
 
 def _of_no_place(spec: KernelSpec, tensor: Tensor) -> str:
-    """What an element that is no place along a mode means, where elements are compared with places for equality."""
+    """Notes that integers out of range equal no coordinate of a mode, where elements are compared by `==` or `!=`."""
     modes = modes_compared(spec.compute, tensor.name, ("==", "!=")) if tensor.dtype.is_integer else ()
     return "".join(f"; what is not in 0 ... {mode} - 1 equals no place along {mode}" for mode in modes)
 

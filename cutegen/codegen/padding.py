@@ -1,4 +1,4 @@
-"""What a module prints of tensors that stand anywhere: copies of their rows, to memory where the kernel takes them."""
+"""Text for tensors at any alignment: their rows are copied to or from memory that is aligned for the kernel."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def moved(spec: KernelSpec, parts: KernelParts) -> list[Moved]:
 
 
 def padding_context(spec: KernelSpec, parts: KernelParts, copied: Sequence[Moved]) -> dict[str, Any]:
-    """What templates print of these tensors, `copied`, and of the kernel that copies them."""
+    """The template context of the tensors whose rows may be copied, `copied`, and of the kernel that copies them."""
     names = tuple(f'"{t.argument}"' for t in spec.tensors if t.name in parts.padded)
     return {
         "padded": python_tuple(names) if names else "",

@@ -1,4 +1,4 @@
-"""What a family says of the text of its modules: a template with what it prints, and what is around it."""
+"""The text that a family contributes to a module: a template with its context, constants, limits, workspaces."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Constant(NamedTuple):
 
 @dataclass(frozen=True)
 class Limit:
-    """What the number of tiles must be for the kernel to be launched."""
+    """A condition on the number of tiles that a call must meet for the kernel to be launched."""
 
     path: str  # the key of the spec that makes it, dotted
     tiles: tuple[str, ...]  # factors of their number: expressions of `sizes["M"]` and its like and of constants, with
@@ -142,12 +142,12 @@ class Chooser:
 
 @dataclass(frozen=True, kw_only=True)
 class KernelParts:
-    """What one module prints that others do not.
+    """The parts of a module that are specific to its kernel.
 
     `template` is a file of the family's `templates`. It has the kernel and `launch`, and includes `module/refuse.j2` as
-    the first statements of that; what it launches is `kernel_arguments`, and nothing for outputs without elements. It
-    prints `plan` and `context`, besides what is there for all kernels: `kernel` (its name), `output` (the first), `O`
-    (that one's name), `kernel_parameters`, `kernel_arguments` and `launch_parameters`.
+    the first statements of `launch`. That passes `kernel_arguments` to the kernel, and launches nothing for outputs
+    without elements. The template prints `plan` and `context`, besides the names that all kernels have: `kernel` (its
+    name), `output` (the first), `O` (that one's name), `kernel_parameters`, `kernel_arguments` and `launch_parameters`.
     """
 
     template: str

@@ -78,7 +78,7 @@ class _Printer:
 
 @lru_cache(maxsize=256)
 def _known(template: Template) -> dict[str, Any]:
-    """What a template sees besides what it is given. Its own `render` makes this anew for each of many statements."""
+    """A template's globals as a dict; cached, as its own `render` would build it anew for each of many statements."""
     return dict(template.globals)
 
 

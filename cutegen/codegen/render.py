@@ -121,7 +121,7 @@ def digest(text: str) -> str:
 
 
 def _module(plan: Plan, parts: KernelParts) -> dict[str, Any]:
-    """What every module prints before its host side: names, constants, and parameters of kernel and launch."""
+    """The template context before a module's host side: names, constants, and parameters of the kernel and `launch`."""
     spec = plan.spec
     tensors = [f"m{t.name}: cute.Tensor" for t in spec.tensors]
     scalars = [f"{s.name}: cutlass.{s.dtype.cutlass}" for s in spec.scalars]
@@ -166,6 +166,6 @@ def launch_parameters(spec: KernelSpec, parts: KernelParts) -> list[str]:
 
 
 def docstring(spec: KernelSpec) -> str:
-    """What a module says that it is: its name, its summary if it has one, and what is computed."""
+    """A module's docstring: the kernel's name, its summary if it has one, and the text of `compute`."""
     said = documentation(spec.summary)
     return f"{spec.kernel}: {said}\n\n{spec.compute.text}" if said else f"{spec.kernel}\n\n{spec.compute.text}"

@@ -27,9 +27,9 @@ _FUSED_SUMS = 7  # the same of tensor cores that cut each term of a sum
 
 
 def tolerance(plan: Plan) -> int | None:
-    """What right kernels may be off by besides the last bits of outputs, in parts of an element, as a power of two.
+    """The relative error that correct kernels may have besides the last bits of outputs, as an exponent of two.
 
-    None where every right kernel computes all outputs alike.
+    None where all correct kernels compute every output identically.
     """
     if not plan.statements:  # all that such a family computes is taken for f32
         return _STEP[Dtype.f32] + _SUMS
@@ -120,7 +120,7 @@ def _of(spec: KernelSpec, node: Expr, last: bool) -> int:
 
 
 def tolerance_context(plan: Plan) -> dict[str, object]:
-    """What `templates/main.j2` prints of it."""
+    """The variables of `templates/main.j2` that concern the comparison: the tolerance, jumps, and kinds of outputs."""
     power = tolerance(plan)
     return {
         "tolerance": "" if power is None else f"2**{power}",

@@ -1,4 +1,4 @@
-"""What a module prints of the op that torch knows its kernel by, and of the gradient that another kernel computes."""
+"""The part of a module that makes its kernel a torch op, with the gradient that other kernels compute."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def _text(name: str, text: str) -> str:
 
 
 def _target(spec: KernelSpec, made: Sequence[Tensor]) -> str:
-    """What stands before the call of the public function, of whose results the op returns those that it made."""
+    """The text before the public function's call: empty, `return `, or an assignment to outputs that the op makes."""
     if not made:
         return ""
     if len(made) == len(spec.outputs):
@@ -103,7 +103,7 @@ def _fake(spec: KernelSpec, tensor: Tensor) -> str:
 
 
 def _gradient(spec: KernelSpec, gradients: Sequence[Gradient], taken: Sequence[Tensor], made: Sequence[Tensor]) -> Any:
-    """What is printed of the gradient: what is saved for it, and how the ops of other kernels are called."""
+    """The template context of the gradient: what is saved for it, and the calls of the ops that compute it."""
     # By name: these kernels know the op's tensors as its spec was written, not with what was inferred
     saved = list(dict.fromkeys(t.argument for one in gradients for t in one.saved))
     read = {s.name for one in gradients for s in one.by.scalars}

@@ -1,1 +1,1 @@
-"""What is computed: the language of `compute`, its parser, the types of every node, and expressions as sums."""
+"""The language of `compute`: its parser, the types of every node, and expressions as sums."""

@@ -1,4 +1,4 @@
-"""What Python, numpy and torch have and `compute` has not, and what to write instead."""
+"""Features of Python, numpy and torch that `compute` lacks, and what to write instead."""
 
 from __future__ import annotations
 
@@ -265,12 +265,12 @@ _OF_C = {
 
 
 def of_no_syntax(text: str) -> str | None:
-    """What to write in a text that is not Python's syntax; None where nothing particular is known."""
+    """A help text for a text that is not Python's syntax; None where no particular help is known."""
     return next((help for pattern, help in _OF_C.items() if re.search(pattern, text)), None)
 
 
 def of_syntax(node: ast.expr) -> str | None:
-    """What to write in the place of a part of Python's syntax; None where nothing particular is known."""
+    """A help text for a part of Python's syntax that `compute` lacks; None where no particular help is known."""
     if isinstance(node, ast.Subscript) and any(isinstance(part, ast.Slice) for part in ast.walk(node.slice)):
         return _PARTS
     return _SYNTAX.get(type(node))

@@ -91,7 +91,7 @@ def _stored(assignment: Assignment, value: Expr, out: Dtype) -> Expr:
 
 
 def _narrowing_help(value: Expr, out: Dtype) -> str:
-    """What to write where a value is stored in a type that it does not become by itself."""
+    """A help text for a value whose type is not converted to its tensor's type implicitly."""
     if out is Dtype.bool:
         return "compare with 0"
     help = f"say so with cast(..., {out.value})"
@@ -295,7 +295,7 @@ class _Annotator:
         return found if body is None else replace(found, body=body, dtype=body.dtype)
 
     def body(self, node: Call, common: Dtype, asked: Asked) -> Expr | None:
-        """What a call comes to whose arguments are all of the type `common`; None of a primitive."""
+        """The definition of a called function for arguments that are all of the type `common`; None for a primitive."""
         tree = definition(node.function)
         if tree is None:
             return None

@@ -1,7 +1,7 @@
-"""What the numbers in `compute` come to: each must fit the type that it is computed in.
+"""The values of constant expressions in `compute`: each must fit the type that it is computed in.
 
-Truths and conversions of numbers are numbers, too, and become literals (`folded`); arithmetic on numbers stays as it
-was written, and Python does it where the kernel is compiled.
+Conditions on numbers and conversions of numbers are constant, too, and become literals (`folded`); arithmetic on
+numbers stays as it was written, and Python evaluates it when the kernel is compiled.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def _shown(value: Number) -> str:
 
 
 def _value(node: Expr) -> Number | None:
-    """What a part is, whatever the arguments of the kernel are; None where it depends on them or calls a function."""
+    """The constant value of a part; None where it depends on the kernel's arguments or calls a function."""
     assert node.dtype is not None
     match node:
         case Literal_():

@@ -12,7 +12,7 @@ from cutegen.expressions.tree import Compute, Expr
 
 @cache
 def definition(function: str) -> Expr | None:
-    """What a function comes to, with a name for each of its parameters; None of a primitive."""
+    """The definition of a function as a tree, with a name for each of its parameters; None for a primitive."""
     text = function_of(function).definition
     if text is None:
         return None

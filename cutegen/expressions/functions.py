@@ -140,7 +140,7 @@ PARTS: dict[str, Function] = {
         ("r", "x", "y"), gives="same", definition="where((r > 0 and x < 0) or (r < 0 and x > 0), r - y, r)"
     ),
 }
-"""What is in definitions only: a part that needs a value several times, which is its argument."""
+"""Functions for definitions only: each takes as an argument a value that a definition needs several times."""
 
 WAYS = {
     "silu": "x * sigmoid(x)",

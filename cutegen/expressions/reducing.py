@@ -40,7 +40,7 @@ def _typed(function: str, dtype: Dtype) -> Expr:
 
 
 def defined(node: Reduce, x: Expr) -> Expr:
-    """What a reduction with a definition comes to: `x`, of the same type, stands for what it reduces."""
+    """The definition of a reduction, in which `x`, of the same type, takes the place of the reduced value."""
     assert x.dtype is not None
 
     def put(part: Expr) -> Expr:
@@ -123,7 +123,7 @@ def _is_name(x: Expr) -> bool:
 
 
 def _stored(typed: Typed, value: Expr) -> Expr | None:
-    """What is stored of a value that another one stands for: that, or that in the tensor's type."""
+    """The stored form of a statement whose value became `value`: that itself, or that in the tensor's type."""
     stored = typed.stored
     if stored == typed.value:
         return value

@@ -53,10 +53,11 @@ class NoForm(Exception):
 
 
 class Atom:
-    """What products are made of.
+    """A factor of a product.
 
-    `name` is that of a tensor, a scalar, a value or a function; of a reduction also its `mode`. An indicator is 1 where
-    its condition is as its name says, `true` or `false`, and 0 elsewhere. `modes` are those that it differs along.
+    `name` is that of a tensor, a scalar, a value or a function; a reduction also has its `mode`. An indicator is 1
+    where its condition is as its name says, `true` or `false`, and 0 elsewhere. `modes` are those along which the atom
+    varies.
     """
 
     def __init__(
@@ -273,7 +274,7 @@ def total_over(x: Sum, modes: Iterable[str]) -> Sum:
 
 
 def remade(atom: Atom, arguments: Sequence[Sum]) -> Sum:
-    """What an atom is of other arguments."""
+    """An atom with other arguments, as a sum."""
     match atom.kind:
         case "call":
             return call(atom.name, arguments)

@@ -60,7 +60,7 @@ class Name(Node):
 
 @dataclass(frozen=True)
 class Local(Node):
-    """What an earlier statement computed, before it was rounded to a tensor's type: `annotate` makes these of names."""
+    """The value of an earlier statement, before rounding to a tensor's type; `annotate` replaces names by these."""
 
     id: str
 

@@ -40,7 +40,7 @@ _I32, _I64 = Dtype.i32.range, Dtype.i64.range
 
 
 class Asked(IntEnum):
-    """What the uses of a value ask of it; of several uses the most."""
+    """The requirement that the uses of a value place on it; of several uses, the strongest."""
 
     LOW_BITS = 0  # nothing above the low 32 bits counts
     VALUE = 1  # the value that it has by torch's rule
@@ -78,14 +78,14 @@ class Span:
 
 
 def stored_in(dtype: Dtype) -> Asked:
-    """What a tensor asks of the value that it holds."""
+    """The requirement that a tensor of this type places on the value that it holds."""
     if dtype in (Dtype.i64, Dtype.u32):
         return Asked.WIDE
     return Asked.LOW_BITS if dtype.is_integer else Asked.VALUE
 
 
 def asked_of_children(node: Expr, asked: Asked, whole: Callable[[Expr], bool]) -> tuple[Asked, ...]:
-    """What a node asks of each of its children, of which `whole` says whether it is an integer or a truth."""
+    """The requirements of a node on each of its children; `whole` says whether a node is an integer or a bool."""
     below = max(asked, Asked.VALUE)
     if isinstance(node, Cast):
         assert node.dtype is not None
@@ -108,7 +108,7 @@ def asked_of_children(node: Expr, asked: Asked, whole: Callable[[Expr], bool]) -
 
 
 def asked_of(compute: Compute, types: Mapping[str, Dtype]) -> dict[str, Asked]:
-    """What is asked of each target: by the tensor that it is, and by every later statement that reads it."""
+    """The requirement on each target: from the tensor that it is, and from every later statement that reads it."""
     whole_targets: list[dict[str, bool]] = []  # before each statement, of what was computed
     known: dict[str, bool] = {}
     for statement in compute.statements:

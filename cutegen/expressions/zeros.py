@@ -50,7 +50,7 @@ def is_zero(node: Expr, held: Callable[[Expr], Expr]) -> bool:
 
 
 def _spans(node: Expr, held: Callable[[Expr], Expr]) -> dict[str, Span]:
-    """What the local values in an integer can be."""
+    """Maps each integer local value in an integer expression to the range of numbers that it can be."""
     found: dict[str, Span] = {}
     for part in walk(node):
         if isinstance(part, Local) and (value := held(part)) is not part and not _is_float(value):

@@ -1,4 +1,4 @@
-"""What the language asks of a family of kernels and of its op. `cutegen.family` says what each answer means."""
+"""Protocols that the language requires of a family and its op; `cutegen.family` and `cutegen.ops.op` document them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Tensors = Mapping[str, Tensor]
 
 
 class Op(Protocol):
-    """What is computed."""
+    """One kind of computation, as far as the language needs to know it."""
 
     @property
     def name(self) -> str: ...
@@ -63,7 +63,7 @@ class Family(Protocol):
 
 
 class FamilyOfCases(Protocol):
-    """What reads a schedule that is a list of cases."""
+    """The reader of schedules that are lists of cases."""
 
     def read(
         self, ctx: Context, op: Op, tensors: Tensors, modes: tuple[str, ...], compute: Compute | None
@@ -71,7 +71,7 @@ class FamilyOfCases(Protocol):
 
 
 class FamilyOfChoices(Protocol):
-    """What reads any other schedule, and knows which families one may be of."""
+    """The reader of all other schedules. It knows which families a schedule may belong to."""
 
     def read(
         self, ctx: Context, op: str, tensors: Tensors, compute: Compute | None
@@ -98,7 +98,7 @@ def choices() -> FamilyOfChoices:
 
 
 def op_of(spec: KernelSpec) -> Op:
-    """What a spec computes."""
+    """The op of a spec: the kind of computation that `op` names."""
     return cast(Op, spec.operation)
 
 

@@ -66,10 +66,10 @@ class SizeIs:
 
 @dataclass(frozen=True)
 class Conditions:
-    """What must hold for a case to be taken; without any it always may be.
+    """The conditions under which a case is taken; without any it always may be.
 
-    `targets` are the architectures that it is for, none for all; `sizes` has the conditions on the size of a mode, by
-    its name; `align` is the number of bytes that every tensor's address and strides are a multiple of. A case with
+    `targets` are the architectures that it is for, empty for all; `sizes` maps the name of a mode to the conditions on
+    its size; `align` is the number of bytes that every tensor's address and strides are a multiple of. A case with
     `by_cost` is taken where its estimated time is the least of all such cases, which all have the same `sizes`.
     """
 
@@ -102,7 +102,7 @@ class Conditions:
         return max([0, *(low for low, _ in ranges)]), min([MAX_INT, *(high for _, high in ranges)])
 
     def divisor(self, mode: str) -> int:
-        """What the size of a mode is a multiple of."""
+        """The number that the conditions make the size of a mode a multiple of; 1 without such a condition."""
         return math.lcm(*(one.number for one in self.sizes.get(mode, ()) if one.relation == "%"))
 
     def as_data(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What was probably meant by a value that is none of those that a key takes."""
+"""Suggestions for a value that a key of a spec does not accept."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def near_choice(value: Any, choices: list[str]) -> str | None:
 
 
 def choice_help(value: Any, choices: list[str]) -> str | None:
-    """What to write in place of a value; None where nothing is known of it."""
+    """A help text on what to write instead of `value`; None where there is no suggestion."""
     near = near_choice(value, choices)
     if near:
         return f"did you mean `{near}`?"

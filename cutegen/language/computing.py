@@ -74,7 +74,7 @@ def _parsed(ctx: Context, op: Op) -> Compute | None:
 
 
 def _help(ctx: Context, op: Op, error: ExpressionError) -> str | None:
-    """What would work in place of an expression that cannot be read, given the op and the tensors that are declared."""
+    """A help text on what would work instead of an expression that cannot be parsed, by the op and declared tensors."""
     if op.has_product and not op.has_reductions and "`op: rowwise`" in (error.help or ""):
         products = str(ctx.data["compute"]).count("@")
         several = "; attention, with a second product, is no single kernel here" if products > 1 else ""
@@ -137,7 +137,7 @@ def _check_target(
     scalars: tuple[Scalar, ...],
     assigned: list[str],
 ) -> None:
-    """What the statement of that number assigns to is an output, or a new name for a value that is used later."""
+    """Checks that statement `number` assigns to an output, or to a new name for a value that is used later."""
     statement = statements.statements[number]
     target, place = statement.target, statement.target_place
     outputs = ", ".join(t.name for t in known.values() if t.writes) or "none yet"

@@ -1,4 +1,4 @@
-"""What the checks of one variant share: its data, its places, and the problems found so far."""
+"""The state that the checks of one variant share: its data, its places in the text, and the problems found so far."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""What cutegen says about a spec: one `Diagnostic` a problem, with its place, arithmetic and a way out.
+"""Diagnostics about a spec: one `Diagnostic` for each problem, with its place, the arithmetic and a way out.
 
-A room never prints and never stops at the first problem: it collects diagnostics and hands them on.
+A room, such as `language` or `lint`, never prints and never stops at the first problem: it collects diagnostics and
+hands them on.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any, Literal
 from cutegen.errors import CutegenError
 
 LINE_BREAK = re.compile("\r\n|[\n\r]")
-"""What ends a line by YAML 1.2, section 5.4; in 1.1, and for Python's `splitlines`, other characters do, too."""
+"""A line break by YAML 1.2, section 5.4. YAML 1.1 and Python's `splitlines` also break lines at other characters."""
 
 Severity = Literal["error", "warning", "note"]  # a note is no finding
 

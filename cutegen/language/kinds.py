@@ -1,8 +1,8 @@
-"""What may stand at a key of a spec, written once for each kind of value.
+"""The kinds of values that keys of a spec take, each defined once.
 
-A field of the model names its kind and says in words what it means, with `key`. From that follow the JSON Schema,
-reading YAML's data into the model, writing the model as data again, and forgetting what planning filled in. Nothing
-else keeps a list of a dataclass's fields.
+A field of the model declares its kind and its meaning in words with `key`. From these follow the JSON Schema, reading
+YAML's data into the model, writing the model as data again, and forgetting what planning filled in. Nothing else keeps
+a list of a dataclass's fields.
 """
 
 from __future__ import annotations
@@ -266,7 +266,7 @@ class Record(Kind):
 
 
 def default_of(f: Field[Any]) -> Any:
-    """What a dataclass field is where nothing is given; MISSING for one that must be given."""
+    """The default value of a dataclass field; MISSING for a required one."""
     return f.default_factory() if f.default_factory is not MISSING else f.default
 
 

@@ -124,7 +124,7 @@ class ScalarsByName(Kind):
 
 
 class Schedule:
-    """What the schedules of all families share: each class of them belongs to one family, which sets `family`."""
+    """The base class of all families' schedules: each subclass belongs to one family, which sets its `family`."""
 
     family: ClassVar[Any]
 
@@ -357,7 +357,7 @@ class KernelSpec(Signature[Tensor], Generic[S]):
 
     @property
     def operation(self) -> object:
-        """What the kernel computes, as the object that knows its reference, its work and its peers: see `op_of`."""
+        """The kernel's op: the object that knows its reference, its work and its peers. See `op_of`."""
         op: object = self.schedule.family.op_of(self)
         return op
 

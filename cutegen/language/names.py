@@ -1,4 +1,4 @@
-"""What may be a name, and which known name a wrong one was meant to be."""
+"""Rules for the names in a spec, and the known name that a wrong one probably stands for."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ DERIVED_CONSTANTS = ("BLK_{}", "SPACE_{}")
 
 
 def derived_from(name: str, others: Collection[str], patterns: Sequence[str] = DERIVED) -> str | None:
-    """What generated code makes `name` of, `tCrA` of C and A, if it makes that name at all.
+    """The names that generated code derives `name` from, as text: C and A for `tCrA`; None if it derives no such name.
 
     `others` are the names of the spec's tensors and modes, and of its kernel.
     """
@@ -113,14 +113,14 @@ def derived_from(name: str, others: Collection[str], patterns: Sequence[str] = D
 
 @lru_cache(maxsize=256)
 def _derived(pattern: str, one: str) -> re.Pattern[str]:
-    """What matches names made by one of DERIVED, of names that match `one`."""
+    """The pattern of names that one of DERIVED makes from names that match `one`."""
     expression = re.escape(pattern).replace(r"\{\}", f"({one})").replace("_0", r"_[0-9]+")
     return re.compile(expression, re.IGNORECASE if pattern.startswith("BLK") else 0)
 
 
 @lru_cache(maxsize=1)
 def _reserved_parts() -> dict[str, str]:
-    """What names in the functions are made of, by DERIVED, of a tensor that would be called so: `cute` of `ute`."""
+    """Maps a tensor's name to the name in the functions that DERIVED would make from it, such as `ute` to `cute`."""
     found: dict[str, str] = {}
     for pattern in (one for one in DERIVED if one.count("{}") == 1):
         before, after = pattern.split("{}")

@@ -46,7 +46,7 @@ def _names_one_of(atoms: Sequence[str]) -> dict[str, Any]:
 
 
 def _case_of(family: Family, of: tuple[Family, ...]) -> dict[str, Any]:
-    """What the schema says of one case of a list: that of its mma atom's family, if several have the op."""
+    """The schema of one case in a list: that of its mma atom's family, where several families have the op."""
     own = [other for other in of if other.op is family.op]
     refs = {other.name: {"$ref": f"#/definitions/{case_name(other)}"} for other in own}
     if len(own) == 1:

@@ -81,7 +81,7 @@ def _schema_of(of: tuple[Family, ...]) -> Mapping[str, Any]:
 
 
 def schedule_schema(op: str, schedule: Any) -> Mapping[str, Any]:
-    """What the schema says of a spec's schedule; nothing for an op that there is not."""
+    """The schema of a spec's schedule; empty for an unknown op."""
     family = _family(op, schedule)
     found: Mapping[str, Any] = schema()["definitions"][definition_name(family)] if family else {}
     return found

@@ -18,7 +18,7 @@ MAX_MEASURED = 2**46  # of a shape to measure at: on a GPU, seconds
 
 @dataclass(frozen=True)
 class Promises:
-    """What a size must keep to: every mode, those with one size, divisors, and those that the schedule fixes."""
+    """Constraints on sizes: all modes, those with one size, divisors, those fixed by the schedule; and the tensors."""
 
     modes: tuple[str, ...]
     static: Mapping[str, int]

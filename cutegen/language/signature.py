@@ -1,4 +1,4 @@
-"""What the generated function of a spec takes and returns."""
+"""The signature of a spec's generated function: the tensors that it takes and returns."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ class Signature(Generic[T]):
 
     @property
     def named(self) -> tuple[T, ...]:
-        """What the function takes by name: the outputs that are not read."""
+        """The tensors that the function takes by name: the outputs that are not read."""
         return tuple(t for t in self.outputs if not t.reads)
 
     @cached_property
     def outputs(self) -> tuple[T, ...]:
-        """What the function returns: the tensors that are written, in the order of `tensors`."""
+        """The tensors that the function returns: those that are written, in the order of `tensors`."""
         return tuple(t for t in self.tensors if t.name in self.compute.targets)
 
     @cached_property

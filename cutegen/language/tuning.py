@@ -83,12 +83,12 @@ def _problems(
     name: str,
     number: int,
 ) -> list[Diagnostic]:
-    """What keeps the value of that number, in the list of `name`, from standing at its path.
+    """Diagnostics on value `number` in the list of `name`: why it cannot be written at its path.
 
-    Not what keeps it from standing beside the other fields: they may be tuned too, and `explain` writes all of them.
-    What a field cannot do without stands beside it: as it is written, or else a value to try that may stand there. If
-    there is none of those, it is they that are wrong, and the value is not judged. The mma atom stands there as well,
-    which says what words the schedule has.
+    Conflicts with other fields are not among them: those may be tuned too, and `explain` writes all of them. Keys that
+    the schema requires beside the value are added, as they are written or else with a value to try that is valid there.
+    If no such value is valid, the fault lies with them, and this value is not judged. The mma atom is added as well,
+    since it decides which keys the schedule has.
     """
     path = paths[name]
     others = {other: there for other, there in paths.items() if other != name}
@@ -132,8 +132,8 @@ def _with_atom(data: Mapping[str, Any], family: Family, path: Path, schedule: An
 
 
 def _required(data: Mapping[str, Any], family: Family, path: Path, given: object) -> tuple[dict[str, Any], list[str]]:
-    """What the schema wants at `path` besides `given`, whatever else stands there: what is written there of it, and the
-    keys that are not.
+    """The keys that the schema always requires at `path` besides `given`: those written there, with their values, and
+    the names of the missing ones.
     """
     node, found = Record(family.schedule).schema(""), data
     for step in path[1:]:

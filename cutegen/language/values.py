@@ -1,4 +1,4 @@
-"""What reads the values that take more than what a schema allows to be right."""
+"""The reader of values that the schema alone cannot validate: layouts and counts."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ class Standing:
 
 
 def standing(spec: KernelSpec, plan: Plan) -> Standing:
-    """What costs speed in the kernel of a resolved spec and its plan."""
+    """All that costs speed in a kernel, given its resolved spec and its plan."""
     made = accesses(plan)
     rules = family_of(spec).performance_rules()
     found = tuple((rule, finding) for rule in rules for finding in rule.find(spec, plan, made))

@@ -1,4 +1,4 @@
-"""What lint asks of a family of kernels. `cutegen.family` says what each answer means."""
+"""The protocol that lint requires of a kernel family; `cutegen.family` documents its members."""
 
 from __future__ import annotations
 

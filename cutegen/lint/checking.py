@@ -31,7 +31,7 @@ def check_rules(spec: KernelSpec, report: Report, *, advise: bool, beside: Besid
 
 
 def _named(names: Sequence[str], said: Sequence[Sequence[Diagnostic]]) -> list[Diagnostic]:
-    """What is said of several kernels, each thing once, with the names of those of which it is said if not of all."""
+    """The diagnostics of several kernels, each once; one that is not about all of them names its kernels in a note."""
     of: dict[Diagnostic, list[str]] = {}
     for name, diagnostics in zip(names, said, strict=True):
         for diagnostic in dict.fromkeys(diagnostics):

@@ -1,4 +1,4 @@
-"""What is taken for granted of a schedule's layouts, since no text can hold others."""
+"""A precondition on a schedule's layouts that every spec read from text meets: they number their places once each."""
 
 from __future__ import annotations
 

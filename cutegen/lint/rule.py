@@ -1,4 +1,4 @@
-"""What a rule is, and how it says what it found."""
+"""The kinds of lint rules, their findings, and how a rule reports them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What planning asks of a family of kernels. `cutegen.family` says what each answer means."""
+"""The protocol that planning requires of a kernel family; `cutegen.family` documents its methods."""
 
 from __future__ import annotations
 

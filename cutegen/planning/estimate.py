@@ -1,4 +1,4 @@
-"""What a call of one kernel is estimated to take, in parts: which of them is the most says what a call waits for."""
+"""The estimated time of a call of one kernel, in parts: the longest part tells what the call waits for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every plan says of its kernel; a family's own plan adds every number and choice that its templates print."""
+"""The base class of all plans; a family's own plan adds every number and choice that its templates print."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a spec promises of tensors and sizes, and how wide an access may be by that."""
+"""The promises of a spec about tensors and sizes, and the widths of accesses that they allow."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def whole_accesses(spec: KernelSpec, mode: str | None) -> int:
 
 
 def promised(spec: KernelSpec, mode: str) -> int | None:
-    """What the size of a mode is a multiple of by the spec's own words; None where it says nothing about that."""
+    """The divisor of a mode's size that the text of the spec states; None where it states none."""
     return spec.divisible.get(mode) if ("divisible", mode) in spec.source.values else None
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Work:
-    """What computing takes at the least: operations, and bytes of memory that are moved."""
+    """The least work that a computation takes: operations, and bytes of memory that are moved."""
 
     operations: int
     bytes: int
