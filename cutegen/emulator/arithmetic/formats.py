@@ -102,7 +102,7 @@ def widen_bf16(bits: Array) -> Array:
 
 
 def flush(value: Array) -> Array:
-    """What `.ftz` does to float16, float32 or float64: subnormal numbers become zeros of their sign."""
+    """Applies `.ftz` to float16, float32 or float64: subnormal numbers become zeros of their sign."""
     size = value.dtype.itemsize
     unsigned = np.dtype(f"u{size}").type
     bits = value.view(unsigned)
@@ -116,7 +116,7 @@ def flush(value: Array) -> Array:
 
 
 def saturate(value: Array) -> Array:
-    """What `.sat` does to floats: they are limited to [0, 1]; NaN and negative zero become +0."""
+    """Applies `.sat` to floats: limits them to [0, 1]; NaN and negative zero become +0."""
     zero, one = value.dtype.type(0), value.dtype.type(1)
     result: Array = np.where(value > zero, np.minimum(value, one), zero)
     return result

@@ -82,7 +82,7 @@ def _may_be_address(value: Any) -> bool:
 
 
 def _parts(name: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """What an argument consists of, each part with its name."""
+    """The parts of an argument, each with its name; the argument itself if it has none."""
     if isinstance(value, (tuple, list)):
         names = getattr(value, "_fields", None)
         for index, each in enumerate(value):

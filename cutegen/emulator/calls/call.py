@@ -33,10 +33,10 @@ class Touched:
 
 @dataclass(frozen=True)
 class Called:
-    """What came of a call: what the function returned, the launches, in order, and the tensors that it was given.
+    """The outcome of a call: the function's result, the launches in order, and the tensors that it was given.
 
-    `result` has tensors of the CPU, as do `arguments` and `results`, the tensors in `result`. `notes` are worth knowing
-    and no faults.
+    `results` are the tensors in `result`. All tensors, those of `arguments` included, are on the CPU. `notes` are worth
+    knowing but are not faults.
     """
 
     result: Any
@@ -209,7 +209,7 @@ def _check(function: Callable[..., Any], arguments: Sequence[Any], named: Mappin
 
 
 def _name(function: Any) -> str:
-    """What messages call a function, or an object that can be called."""
+    """The name of a function, or of an object that can be called, in messages."""
     return str(getattr(function, "__name__", None) or type(function).__name__)
 
 

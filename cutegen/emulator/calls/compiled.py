@@ -1,4 +1,4 @@
-"""What stands in for a function that CuTeDSL has compiled: it is called as that is, and runs on the emulator."""
+"""The stand-in for a function that CuTeDSL has compiled: it is called in the same way, and runs on the emulator."""
 
 from __future__ import annotations
 
@@ -50,8 +50,10 @@ def _at_run_time(compiled: Any, arguments: Sequence[Any], named: Mapping[str, An
 
 
 class EmulatedFunction:
-    """What `cute.compile` returns while functions are emulated. Called as the compiled function would be, it runs what
-    that would launch on the emulation that is entered then, whose target it must be compiled for.
+    """The result of `cute.compile` while functions are emulated.
+
+    A call takes the compiled function's arguments, and runs its launches on the emulation that is entered then. Raises
+    CaptureError if none is entered, or one for a target other than that of the compilation.
     """
 
     def __init__(self, build: Build, signature: Signature) -> None:

@@ -115,8 +115,10 @@ def _compiled(
     named: dict[str, Any],
     emulation: Emulation,
 ) -> tuple[EmulatedFunction, dict[str, Any]]:
-    """What CuTeDSL makes of a function for an emulation's target, and which of the arguments are left at run time, by
-    their names. Raises CompileError, and UnsupportedInstruction.
+    """Compiles a function with CuTeDSL for an emulation's target.
+
+    Returns it with the arguments that are left at run time, by name. Raises CompileError, CaptureError and
+    UnsupportedInstruction.
     """
     from cutlass.base_dsl.compiler import EnableTVMFFI, GenerateLineInfo, GPUArch, KeepPTX, PtxasOptions
 
@@ -155,7 +157,7 @@ def _compiled(
 
 
 _CONTROLS = frozenset(("pipeline", "gpu_module_attrs", "no_jit_engine", "export_name", "compile_to_precompiled_mlir"))
-"""What CuTeDSL takes beside a function's own arguments when it compiles it."""
+"""Names of arguments that CuTeDSL takes for itself when it compiles a function, beside the function's own."""
 
 
 def _cute_argument(value: Any) -> Any:

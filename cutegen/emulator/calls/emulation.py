@@ -1,4 +1,4 @@
-"""What is emulated while it is the current one: what functions of anyone launch runs on the emulator."""
+"""Emulations: while one is current, the kernels that any function launches run on the emulator."""
 
 from __future__ import annotations
 
@@ -32,11 +32,10 @@ class Ran:
 
 @dataclass
 class Emulation:
-    """What is emulated while it is the current one: for which target, in how many orders from `seed` on, and what came
-    of it.
+    """An emulation, in force while it is current: its target, its number of orders from `seed` on, and its outcome.
 
-    `ran` has the launches and `faults` what was wrong, in order, also where the caller has caught it. `notes` say what
-    is worth knowing and no fault, each once.
+    `ran` has the launches, and `faults` the faults, in order, including those that the caller has caught. `notes` are
+    worth knowing but are not faults, each once.
     """
 
     target: str

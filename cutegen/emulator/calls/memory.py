@@ -26,12 +26,12 @@ _LARGE = 1 << 26  # bytes of a storage from which on it is worth it to mark its 
 
 @dataclass
 class Storage:
-    """What is known of the memory that views share.
+    """The record of the memory that views share.
 
-    `name` is what faults call it, and `role` what a kernel may do with it. `written` marks the bytes that kernels have
-    written. `unwritten` marks those that nothing has, where that is known: those of an output, and of memory that torch
-    made empty, as long as torch has not changed it since, by `version`. `tensor` keeps it alive. `sparse` says that few
-    of its bytes are of elements.
+    `name` is its name in faults, and `role` says what a kernel may do with it. `written` marks the bytes that kernels
+    have written. `unwritten` marks those that nothing has written, where that is known: those of an output, and of
+    memory that torch made empty, as long as torch has not changed it since, by `version`. `tensor` keeps it alive.
+    `sparse` says that few of its bytes belong to elements.
     """
 
     name: str
@@ -111,7 +111,7 @@ class Memory:
                 made.unwritten = Marks(made.size, True, sparse=made.sparse)
 
     def of(self, tensor: torch.Tensor) -> Storage | None:
-        """What is known of a tensor's memory."""
+        """The record of a tensor's memory, or None if there is none."""
         return self.storages.get(tensor.untyped_storage().data_ptr())
 
     def containing(self, address: int) -> Storage | None:

@@ -58,7 +58,7 @@ def _forget_pretence() -> None:
 
 
 def _torch_cuda(target: str, gpu: Gpu) -> dict[str, Any]:
-    """What is in `torch.cuda` on a machine with such a GPU."""
+    """The attributes of `torch.cuda` on a machine with such a GPU, by name, as far as they are replaced."""
     import torch
 
     limits = TARGETS[target]
@@ -191,7 +191,7 @@ def _mode(memory: Memory) -> Any:
 
 
 def _moved(memory: Memory, func: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
-    """What moves a tensor from device to device, or changes its type."""
+    """Runs `to`, `cuda` or `cpu` of a tensor; a result on the GPU is `on_device`, and noted in `memory` if it moved."""
     import torch
 
     tensor, *rest = args

@@ -1,1 +1,1 @@
-"""What can be wrong with a run, and the records that find it: poison, races, and reads that are still going on."""
+"""The faults that a run can have, and the records that find them: poison, races, and reads in flight."""

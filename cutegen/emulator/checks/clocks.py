@@ -1,4 +1,4 @@
-"""What each thread knows of the past of all others in its cluster: vector clocks, from which follows what is ordered.
+"""Vector clocks: the knowledge that each thread has of the past of all others in its cluster, which decides the order.
 
 Time is a counter over the whole batch, which goes on at every release. An access is stamped with the time at which it
 is made. It is ordered before what a thread does now if the thread knows its maker beyond that time: if the maker has
@@ -69,8 +69,8 @@ class Clocks:
 
     @property
     def proxy_fences(self) -> tuple[Array, Array] | None:
-        """What proxy fences cover, None where there was none: the number of the row of each member, as `held_rows` has
-        the rows, and up to which time its own ones cover what it wrote itself; both of shape (clusters, members).
+        """The coverage of proxy fences, None if there was none: the number of each member's row among the rows of
+        `held_rows`, and the time up to which its own fences cover its own writes; both of shape (clusters, members).
         """
         return (self._covered, self._cover_times) if self._has_proxy_fence else None
 
@@ -98,7 +98,7 @@ class Clocks:
     # ------------------------------------------------------------------------------------------ release and acquire
 
     def told(self, lanes: Array, *, relaxed: bool = False) -> Told:
-        """What the lanes of a mask know, and do until now, in the mask's order.
+        """The knowledge of the lanes of a mask, with their own actions until now, a row for each in the mask's order.
 
         A `relaxed` release tells of memory only what was known at the last fence. The caller lets the time go on first.
         """
@@ -113,11 +113,14 @@ class Clocks:
         return Told(known, self.warps, proxy)
 
     def told_together(self, lanes: Array, *, relaxed: bool = False) -> Told:
-        """What the lanes of a mask, all of one cluster, know and do until now: `told`, joined, without the rows."""
+        """The joint knowledge of the lanes of a mask, all of one cluster: `told` joined, with no row for each lane."""
         return self.told_by_groups(lanes, None, 1, relaxed=relaxed)[0]
 
     def told_by_groups(self, lanes: Array, groups: Groups, count: int, *, relaxed: bool = False) -> list[Told]:
-        """What the lanes of each of `count` groups know and do until now, together; each is in one cluster."""
+        """The joint knowledge of the lanes of each of `count` groups, with their own actions until now.
+
+        Each group is in one cluster.
+        """
         if self._by_core is not None and not relaxed:
             known, proxy = self._by_core.tell(self._known, lanes, groups, count, Own.NOW, self.now), None
             if self._has_proxy_fence:
@@ -172,7 +175,7 @@ class Clocks:
             self._rows.learn(self._covered, places, groups, self._rows_of([one.proxy for one in told]))
 
     def _rows_of(self, told: Sequence[Array | None]) -> Array:
-        """What several have told, one row each, with zeros for who has told nothing and for newer agents."""
+        """The rows of `told` at full width, one each: zeros where one is None, and for agents that it does not have."""
         rows = np.zeros((len(told), self._rows.width), np.int32)
         for row, one in zip(rows, told, strict=True):
             if one is not None:
@@ -324,15 +327,15 @@ class Clocks:
         return np.asarray(found.min(axis=1))
 
     def row(self, lane: tuple[int, int]) -> Array:
-        """What a lane (thread, block) knows of all others, shape (others,)."""
+        """The times up to which a lane (thread, block) knows each member and agent, shape (members and agents,)."""
         known = self._rows.of(self._known[self.cluster[lane], self.member[lane]], slice(self.warps, None))
         known[self.member[lane]] = ALWAYS
         return known
 
     def rows_by_groups(self, lanes: Array, groups: Array, count: int) -> Array:
-        """What the lanes of each of `count` groups know together, shape (count, others).
+        """The times up to which the lanes of each of `count` groups together know each member and agent.
 
-        `groups` has the number of each of the lanes' group, in the mask's order.
+        The shape is (count, members and agents). `groups` has the number of each lane's group, in the mask's order.
         """
         known = self._rows.largest(self._known.reshape(-1)[self._place[lanes]], groups, count)[:, self.warps :]
         known[groups, self.member[lanes]] = ALWAYS

@@ -1,4 +1,4 @@
-"""What the C core does for a `SharedHistory`: it notes accesses where nothing is wrong, as numpy would, in one pass."""
+"""The C core's part of a `SharedHistory`: it notes accesses without faults in one pass, with numpy's result."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _RESULTS = {result.value: result for result in AccessResult}
 _NONE = np.zeros((0, 0), np.int32)
 
 Given = tuple[tuple[Array, ...], int]
-"""What the core is given of an access: arrays, and the address of numbers, which hold until the next access."""
+"""The core's arguments for an access: arrays, and the address of numbers that are valid until the next access."""
 
 
 class CoreAccesses:
@@ -46,10 +46,10 @@ class CoreAccesses:
         gathered: AgentReads,
         more: tuple[Array, ...],
     ) -> Given | None:
-        """What the core needs to note an access in the arrays that are `kept` of each unit and of `readers` warps.
+        """The core's arguments to note an access in `kept`, the arrays kept for each unit and for `readers` warps.
 
-        `busy` are the asynchronous reads under way, `gathered` those that agents have made, and `more` is what some
-        kinds of accesses need besides. None for arrays that are not as the core reads them.
+        `busy` are the asynchronous reads in flight, `gathered` those that agents have made, and `more` has the further
+        arrays that some kinds of accesses need. None for arrays of a dtype that the core does not read.
         """
         clocks, rows, mask = self.clocks, access.rows, access.mask
         columns = self.blocks if access.columns is None else access.columns

@@ -1,4 +1,4 @@
-"""What the C core does for `Clocks`: lanes learn, and tell what they know, in one pass over a mask."""
+"""The C core's part of `Clocks`: in one pass over a mask, lanes learn, or tell what they know."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class _Groups(IntEnum):
 
 
 class Own(IntEnum):
-    """What lanes tell of themselves: nothing, or all that they do until now, or until a time that each of them has."""
+    """How much lanes tell of their own actions: none, all until now, or all until a time given for each member."""
 
     NOTHING, NOW, TIMES = range(3)
 

@@ -60,7 +60,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Note:
-    """What else is known of a fault, with the instruction that it is about."""
+    """A further fact about a fault, with the place of the instruction that it concerns, where that is known."""
 
     text: str
     place: Place | None = None

@@ -70,7 +70,7 @@ def by_block(blocks: Array) -> Array:
 
 
 def by_barriers(others: Array, times: Array, lanes: Array, epochs: Array, threads: int) -> Array:
-    """What is ordered by barriers that all threads of a block pass together."""
+    """Whether barriers that all threads of a block pass together order what others did before what lanes do."""
     return np.asarray((block_of(others, threads) == lanes // threads) & (times < epochs))
 
 

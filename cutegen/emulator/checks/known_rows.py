@@ -1,7 +1,7 @@
-"""What the members of clusters know, as rows of times, of which members that know the same share one.
+"""The knowledge of the members of clusters, as rows of times; members that know the same share one row.
 
-After a barrier all of its threads know the same of others. Kept thread by thread that is a matrix for each cluster
-which grows with the square of its threads: 64 MiB for 16 blocks of 256 of them.
+After a barrier all of its threads know the same of others. Kept thread by thread, that would be a matrix for each
+cluster that grows with the square of its threads: 64 MiB for 16 blocks of 256 threads.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What wgmma reads of shared memory, from when a product starts until it has ended, held to what is ordered."""
+"""Reads of shared memory by wgmma, from the start of a product to its end, checked against the order of accesses."""
 
 from __future__ import annotations
 
@@ -35,9 +35,10 @@ class ProductReadings:
         self._core = core()
 
     def take(self, instruction: Instruction, reads: GatheredReads, flags: Array, data: Array) -> Array | None:
-        """What warps gather from now on: the units of their matrices, one after the other.
+        """Starts the reads of warps that gather matrices, and returns the data of their units, one after the other.
 
-        `flags` and `data` are those of each unit. None where the core cannot tell that nothing is wrong.
+        `flags` and `data` are those of each unit. None without a core, for no units, and where the core cannot tell
+        that nothing is wrong.
         """
         if self._core is None or not len(reads.cells):
             return None
@@ -53,8 +54,10 @@ class ProductReadings:
     def arrays(
         self, reads: GatheredReads, places: Array, given: Array, flags: Array, data: Array, found: Array, lost: Array
     ) -> tuple[Array, ...]:
-        """What the core needs to begin reads. `places` are those of the warps' first members in the holders of rows,
-        and `given` the numbers, which are brought up to date; units come to `found`, and some are `lost`.
+        """The arrays that the core needs to begin reads.
+
+        `places` are those of the warps' first members in the holders of rows. `given` are the core's numbers, of which
+        this updates the width of a row. The core copies the units to `found`; `lost` marks those never written.
         """
         pending = self._pending()
         held, known = self.clocks.held_rows()

@@ -79,7 +79,7 @@ class AgentReads:
 
 @dataclass(frozen=True)
 class Flight:
-    """What asynchronous copies still read: those of the lanes with the numbers `lanes` in the batch read `units`.
+    """The reads in flight of asynchronous copies: the lanes with the numbers `lanes` in the batch read `units`.
 
     `units` has the shape (lanes, units of one copy).
     """

@@ -82,7 +82,7 @@ class SharedHistory:
         return AccessResult.WRONG if given is None else self._core.run(what, given)
 
     def for_core(self, access: SharedAccess, *more: Array) -> Given | None:
-        """What the core, which there must be, is given of an access; None if it cannot be."""
+        """The core's arguments for an access, or None if it cannot read the arrays. There must be a core."""
         assert self._core is not None
         kept = (self._writer, self._written, self._lines[1], self._lines[0], self._who, self._when, self._row_of)
         return self._core.given(access, kept, len(self._readers), self._sources, self._gathered, more)
@@ -187,13 +187,13 @@ class SharedHistory:
         self.check_fence(instruction, touches)
 
     def pending(self) -> PendingReads:
-        """What asynchronous operations still read."""
+        """The units that asynchronous operations may still read, recorded from the first call on."""
         if self._sources is None:
             self._sources = PendingReads(self.shape[0] * self.shape[1])
         return self._sources
 
     def gathered(self, rows: Array, column: int, threads: Array) -> Touches:
-        """What some threads of a block, in that column, touch of its own shared memory: the units `rows`, one each."""
+        """The touches by threads of the block `column` of its own shared memory: the unit in `rows` for each thread."""
         clusters, members = self.clocks.cluster[threads, column], self.clocks.member[threads, column]
         return Touches(rows, np.full(len(rows), column), clusters, members, self.shape[1])
 
@@ -328,7 +328,7 @@ class SharedHistory:
             raise self._race(instruction, touches, int(bad.argmax()), verb, self._writer)
 
     def _named(self, touches: Touches, at: int, member: int) -> str:
-        """What faults call a member of the cluster, beside the one of entry `at`."""
+        """The name of a member of the cluster in a fault, with its block's rank where that is not entry `at`'s."""
         thread, rank = member % self.clocks.padded, member // self.clocks.padded
         me = int(touches.members[at]) // self.clocks.padded
         return f"thread {thread}" + (f" of the block of rank {rank} in the cluster" if rank != me else "")

@@ -41,7 +41,7 @@ class SharedAccess:
 
 
 class AccessLog:
-    """What the lanes of `shape` = (threads, blocks) have read and written in shared memory since their last barrier.
+    """The reads and writes of shared memory by the lanes of `shape` = (threads, blocks) since their last barrier.
 
     The memory of a block has `rows` units of `unit` bytes.
     """

@@ -1,4 +1,4 @@
-"""What lanes tell each other of the past, at barriers and mbarriers, as rows of times (`checks.clocks`)."""
+"""The knowledge of the past that lanes pass on at barriers and mbarriers, as rows of times (`checks.clocks`)."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from cutegen.emulator.arithmetic.arrays import Array
 
 @dataclass(frozen=True)
 class Told:
-    """What lanes tell, a row for each of them, or what several have told, which is one row.
+    """The knowledge that lanes release: a row for each of them, or one row for several together.
 
-    `known` has, for each of the `warps` of the cluster, the time up to which it is known to have run; and then for each
-    member and agent, that up to which what it did is ordered before. `proxy` has in the same columns, for each member,
-    that up to which a proxy fence covers what it wrote, where that counts; its other columns mean nothing.
+    `known` has, for each of the `warps` of the cluster, the time up to which it is known to have run; then, for each
+    member and agent, the time up to which its actions are ordered before. `proxy` has in the same columns, for each
+    member, the time up to which a proxy fence covers its writes; its other columns mean nothing. It is None where no
+    proxy fence counts.
     """
 
     known: Array
@@ -33,12 +34,12 @@ class Told:
         return self.known[:, self.warps :]
 
     def joined(self, rows: Array | slice = slice(None)) -> Told:
-        """What those rows tell together."""
+        """The knowledge of those rows together, as one row."""
         proxy = None if self.proxy is None else self.proxy[rows].max(axis=0, keepdims=True)
         return Told(self.known[rows].max(axis=0, keepdims=True), self.warps, proxy)
 
     def and_what(self, other: Told | None) -> Told:
-        """What this and another one tell together; one of them may know of fewer agents."""
+        """The knowledge of this and another one together; one of them may know of fewer agents."""
         if other is None:
             return self
         proxy = self.proxy if other.proxy is None else _larger(self.proxy, other.proxy)

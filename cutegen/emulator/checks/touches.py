@@ -1,4 +1,4 @@
-"""What of shared memory is touched, unit by unit, and by whom: by lanes, or by warps that gather matrices at once."""
+"""Accesses to shared memory, unit by unit, with who makes them: lanes, or warps that gather whole matrices."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def overlap(rows: Array, columns: Array, counts: Array) -> bool:
 
 
 class GatheredReads(Protocol):
-    """What warps gather from shared memory at once: matrices, some of which several of them read."""
+    """The matrices that warps gather from shared memory at once; several warps may read the same one."""
 
     @property
     def cells(self) -> Array:

@@ -32,7 +32,7 @@ _NOTHING: Mapping[str, Stored] = MappingProxyType({})
 
 @dataclass(frozen=True)
 class Build:
-    """What a module compiles to for one target: PTX, and host code that can be asked what it launches.
+    """A module as compiled for one target: its PTX, and its host code, which can be asked for its launches.
 
     `others` are targets whose code is the same.
     """

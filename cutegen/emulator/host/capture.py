@@ -61,7 +61,7 @@ class Launch:
 
 
 class _Config(ctypes.Structure):
-    """What a launch is configured with (`cudaLaunchConfig_t`)."""
+    """The configuration of a launch (`cudaLaunchConfig_t`)."""
 
     _fields_ = [
         ("grid", ctypes.c_uint32 * 3),

@@ -53,7 +53,7 @@ def _made_on_device() -> Any:
     making = {torch.empty, torch.empty_strided}
 
     class MadeOnDevice(TorchFunctionMode):
-        """What torch makes empty on a CUDA device lies in the CPU's memory, and says that it is there."""
+        """Puts tensors that torch makes empty on a CUDA device into CPU memory; they report the device as theirs."""
 
         def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             kwargs = kwargs or {}

@@ -1,4 +1,4 @@
-"""What differs between two orders of one launch: the first tensor, and which two accesses changed places."""
+"""Differences between two orders of one launch: the first tensor that differs, and two accesses that changed places."""
 
 from __future__ import annotations
 

@@ -28,15 +28,15 @@ from cutegen.errors import CutegenError
 
 _NUMBER = re.compile(r"_\d+\Z")  # at the end of the name that the compiler makes of a kernel's
 WORKSPACE = "workspace"
-"""What faults call a tensor that is not an argument of the public function, before its number."""
+"""The name in faults of a tensor that is not an argument of the public function; its number follows."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What the code for one target has left in the tensors that it may write, as bytes, gaps included.
+    """The contents of the tensors that the code for one target may write, after it ran, as bytes, gaps included.
 
-    `exact` says that PTX gives every bit of it, and `kernels` which kernels ran, without the numbers that the compiler
-    gives them: a module may have other ones for another target.
+    `exact` says that PTX determines every bit of them. `kernels` names the kernels that ran, without the numbers that
+    the compiler gives them: a module may have other kernels for another target.
     """
 
     target: str

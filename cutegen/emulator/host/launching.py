@@ -37,13 +37,13 @@ _SHARED = max(target.smem_per_block for target in TARGETS.values())  # of a targ
 
 @dataclass(frozen=True)
 class Report:
-    """What a launch did. `faults` is empty if nothing was wrong; a launch stops at its first fault.
+    """The outcome of a launch. `faults` is empty if nothing was wrong; a launch stops at its first fault.
 
-    `shared` is how much shared memory a block had, in bytes. `seed` to `seed + orders - 1` are the orders of blocks and
-    warps that ran, `instructions` counts what was executed by all threads in all orders, and `seconds` is the time that
-    it took. `approximate` names the instructions of the kernel whose results PTX only bounds, and `contractible` the
-    float products and sums that PTX lets the assembler fuse into one instruction that rounds once, which is not done
-    here.
+    `shared` is the shared memory of a block in bytes. `seed` to `seed + orders - 1` are the orders of blocks and warps
+    that ran. `instructions` counts the instructions that all threads executed in all orders, and `seconds` is the time
+    that it took. `approximate` names the instructions of the kernel whose results PTX only bounds, and `contractible`
+    the float products and sums that PTX lets the assembler fuse into one instruction that rounds once; the emulator
+    does not fuse them.
     """
 
     kernel: str
@@ -88,7 +88,7 @@ class RefusedLaunch(ValueError):
 Chosen = Sequence[int] | None  # the numbers of the blocks that run, x fastest; None: all of a grid
 
 JOINED = "joined"
-"""What a program keeps under this name says that its blocks are not to be joined."""
+"""The key in `Program.kept` whose presence says that the program's basic blocks must not be joined."""
 
 _keep_memory = lru_cache(maxsize=1)(keep_freed_memory)
 
@@ -318,10 +318,10 @@ def _variables(program: Program) -> list[BoundTensor]:
 
 
 def _explained(stop: Stop, machine: Machine, again: Machine) -> tuple[Stop, Machine]:
-    """What a launch stopped for, and the machine that saw it: with where a value comes from, or who else had a part.
+    """The fault that stopped a launch, with the origin of a value or who else took part, and the machine that saw it.
 
-    `again` runs the launch once more and keeps all that is left out at first for speed. What was never written when a
-    block read it, but is written by another lane later, is an access that nothing orders.
+    `again` runs the launch once more and keeps all that is left out at first for speed. If a block reads memory before
+    anything has written it, and another lane writes it later, the fault is an access that nothing orders.
     """
     if stop.kind not in ("never-written", "unordered"):
         return stop, machine
@@ -343,7 +343,7 @@ def _explained(stop: Stop, machine: Machine, again: Machine) -> tuple[Stop, Mach
 
 
 def _fault(stop: Stop, machine: Machine, program: Program, file: str | None) -> Fault:
-    """What a lane has seen, with the lane's block and thread, and the place in the PTX and in the file."""
+    """The fault that a lane has seen, with the lane's block and thread, and the place in the PTX and in the file."""
     block = thread = None
     if stop.lane is not None:
         block, thread = stop.at or machine.coordinates(stop.lane)
@@ -374,7 +374,7 @@ def _fault(stop: Stop, machine: Machine, program: Program, file: str | None) -> 
 
 
 def _note(witness: Witness, machine: Machine, instructions: Sequence[Instruction], file: str | None) -> Note:
-    """What a fault says of an instruction that had a part in it."""
+    """The note of a fault about an instruction that had a part in it."""
     text = witness.text
     if witness.lane is not None:
         block, thread = machine.numbered(witness.lane)

@@ -1,4 +1,4 @@
-"""What no device takes as the sizes of a launch, and the streams that a launch may go on."""
+"""Limits of all devices on the sizes of a launch, and the streams that a launch may go on."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def refused_sizes(grid: Sequence[int], block: Sequence[int]) -> str:
 
 
 def refused_cluster(grid: Sequence[int], cluster: Sequence[int], most: int) -> str:
-    """What is wrong with clusters of that many blocks along x, y and z in a grid; empty if they are fine.
+    """Says what is wrong with clusters of that many blocks along x, y and z in a grid; empty if nothing is.
 
     `most` is the most blocks that the kernel may have in a cluster.
     """
@@ -49,5 +49,5 @@ def refused_cluster(grid: Sequence[int], cluster: Sequence[int], most: int) -> s
 
 
 def named_stream(handle: int) -> str:
-    """What faults call the stream with that handle."""
+    """The name of the stream with that handle in faults."""
     return DEFAULT_STREAMS.get(handle, f"a stream of its own ({handle:#x})")

@@ -98,10 +98,10 @@ def on_cpu(module: ModuleType) -> None:
 
 
 def _called(emulated: Emulated, function: Callable[..., Any], /, *arguments: Any, **named: Any) -> Any:
-    """What a module's own function returns; while it runs, `emulated` knows which memory is the caller's.
+    """Calls a module's own function, and returns its result. Meanwhile `emulated` knows which memory is the caller's.
 
-    Where all tensors of the call are of the CPU, so are those that are returned: a tensor that was passed is the very
-    one.
+    If all tensors of the call are on the CPU, so are those that are returned: one that was passed in comes back as the
+    same object.
     """
     import torch
 
@@ -134,7 +134,7 @@ def _has_memory(tensor: Any) -> bool:
 
 
 def _as_on_device(do: Callable[..., Any], /, *arguments: Any, **outputs: Any) -> Any:
-    """What an op does with tensors on the CPU: what it would with such on a GPU. What it returns is new memory."""
+    """Runs an op on CPU tensors as it would run on those of a GPU. The tensors that it returns are in new memory."""
     import torch
 
     with made_on_device():

@@ -38,7 +38,7 @@ class Handle:
 
 
 Argument = Union[TensorArgument, Handle, bool, int, float, None, "tuple[Argument, ...]"]
-"""What a parameter of host code can be given; a tuple for one that has parts."""
+"""A value that can be passed for a parameter of host code; a tuple for a parameter that has parts."""
 
 
 class AnyValue(ctypes.Structure):

@@ -17,7 +17,7 @@ from cutegen.emulator.host.launching import module_of
 from cutegen.emulator.ptx.model import Address, Kernel, Label, Operand, Symbol, TensorAddress
 
 Work = tuple[tuple[str, Launch], ...]
-"""What a call runs: the code of each launch, and the launch without its kernel's name."""
+"""The work of a call: for each launch, the digest of its code, and the launch without its kernel's name."""
 
 
 @lru_cache(maxsize=256)

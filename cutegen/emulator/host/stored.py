@@ -1,4 +1,4 @@
-"""What a module was compiled to earlier, which need not be compiled again to run here."""
+"""Results of earlier compilations of a module, which need not be repeated to run it here."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 
 class Stored(NamedTuple):
-    """What a module was compiled to for one target: its PTX, and its host code as MLIR bytecode."""
+    """A module as compiled for one target: its PTX, and its host code as MLIR bytecode."""
 
     ptx: str
     host: bytes

@@ -1,1 +1,1 @@
-"""What each instruction on registers computes: from its modifiers and operands to a function of arrays."""
+"""The semantics of each instruction on registers: a function of arrays, built from its modifiers and operands."""

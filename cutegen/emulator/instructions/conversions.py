@@ -212,7 +212,7 @@ def _quiet(core: Function, kind: Type) -> Function:
 
 
 def _limit(value: Array, kind: Type, finite: bool) -> Array:
-    """What `.satfinite` does, if `finite`: infinities and what is too large for `kind` become its largest number."""
+    """Applies `.satfinite` if `finite`: limits infinities and values too large for `kind` to its largest number."""
     if not finite:
         return value
     largest = np.float64(_LARGEST[kind.name])

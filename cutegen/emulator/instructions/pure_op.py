@@ -10,7 +10,7 @@ from cutegen.emulator.ptx.model import Immediate, Register, Special, Symbol
 from cutegen.emulator.ptx.types import Bits
 
 Source: TypeAlias = Register | Immediate | Special | Symbol
-"""What an instruction on registers may read."""
+"""An operand that an instruction on registers may read."""
 
 
 @dataclass(frozen=True, slots=True)

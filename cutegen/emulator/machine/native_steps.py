@@ -51,7 +51,7 @@ class _Body:
 
 
 class NativeSteps:
-    """What the basic blocks of a program do, block by block or joined, as they are first run."""
+    """The steps of a program's basic blocks, one by one or joined, each made when it is first asked for."""
 
     def __init__(self, program: Program, found: Core) -> None:
         self._program = program
@@ -61,8 +61,9 @@ class NativeSteps:
         self._made: dict[tuple[int, How], Joined] = {}
 
     def of(self, number: int, how: How) -> Joined:
-        """What is run from the basic block with that number on: that one, or all that are joined to it. If it is to be
-        watched, registers keep what is compared, too.
+        """The steps that run from the basic block with that number on: of that block, or of all that are joined to it.
+
+        If they are to be watched, registers that comparisons read are kept, too.
         """
         key = number, how
         if key not in self._made:
@@ -138,7 +139,7 @@ class NativeSteps:
 
 
 def native_steps(program: Program) -> NativeSteps | None:
-    """What a program's basic blocks do by the C core, made once for each program; None where there is no core."""
+    """The steps of a program's basic blocks with the C core, made once for each program; None if there is no core."""
     found = core()
     if found is None:
         return None

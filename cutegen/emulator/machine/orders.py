@@ -33,7 +33,7 @@ class Order:
 
     @property
     def chance(self) -> np.random.Generator | None:
-        """What decides whatever else may happen in several orders; None for the order in step."""
+        """The random generator for all else that may happen in several orders; None for the order in step."""
         return None if self.in_step else self._chance
 
     def groups(self, numbers: Array, at_once: int) -> Iterator[Array]:

@@ -61,7 +61,7 @@ class Block:
 
     @cached_property
     def steps(self) -> tuple[tuple[int, Operation], ...]:
-        """What does the same as all operations do: each with the place of its first instruction among all of them."""
+        """The block's operations, similar ones gathered into one, each with the index of its first instruction."""
         return gather_alike(self._doing(), self.reads, self.writes)
 
     @cached_property

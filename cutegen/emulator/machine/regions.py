@@ -1,4 +1,4 @@
-"""What a branch decides: the basic blocks between it and the place where its two ways meet again."""
+"""Regions of branches: the basic blocks between a branch and the place where its two paths meet again."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from cutegen.emulator.machine.program import Block, Program
 
 @dataclass(frozen=True)
 class Region:
-    """What depends on the way that lanes take from the end of a basic block.
+    """The part of a program that depends on the path that lanes take from the end of a basic block.
 
-    `join` is the number of the basic block where the ways meet, or the number of basic blocks if they only meet at the
-    end of the thread. `written` are the slots of the registers that some way writes. `repeats` says that a way leads
+    `join` is the number of the basic block where the paths meet, or the number of basic blocks if they only meet at the
+    end of the thread. `written` are the slots of the registers that some path writes. `repeats` says that a path leads
     back to the branch, which then decides how often a loop runs.
     """
 

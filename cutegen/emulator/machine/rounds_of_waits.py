@@ -27,7 +27,7 @@ _LONGEST = 32  # times that all wait at the same places, after which a state may
 _MOST = 1500  # times that all wait, with no round left out
 
 Held = tuple[Wait, int, Array]
-"""What some lanes wait for, the basic block from which they go on, and their mask."""
+"""A wait, the basic block from which its lanes go on, and the mask of these lanes."""
 
 
 @dataclass(frozen=True)

@@ -74,7 +74,7 @@ class Schedule:
         self._gone = np.zeros(lanes.shape, np.bool_)  # lanes that had exited when their block last passed a barrier
 
     def _watch(self) -> Rounds:
-        """What cuts loops short."""
+        """Makes the watcher that cuts loops short."""
         return Rounds(self.program, self.lanes)
 
     def run(self) -> None:

@@ -9,7 +9,7 @@ from cutegen.emulator.lanes import Mask, spread
 
 
 class AddressExtents:
-    """What was found of an address last: in all lanes, and in those of a mask."""
+    """The extents that were last found for an address: over all lanes, and over those of a mask."""
 
     def __init__(self) -> None:
         self._of_all: tuple[Array, int, int, int] | None = None

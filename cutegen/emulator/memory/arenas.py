@@ -79,7 +79,7 @@ class Arena:
         return self.constant
 
     def addresses(self) -> NDArray[np.int64]:
-        """What the C core is told of the arena: where what is known is kept, 0 for nowhere (`global_accesses.h`)."""
+        """The C core's numbers for the arena: bounds, and addresses of records, 0 for none (`global_accesses.h`)."""
         if self._addresses is None:
             self._addresses = np.zeros(9, np.int64)
         kept: list[NDArray[Any] | None] = [self.bytes, self.flags, self.constant]
@@ -101,7 +101,7 @@ class Arena:
         return True
 
     def _flags(self) -> NDArray[np.uint8] | None:
-        """What is known about each byte, or None if every byte of the tensor may be read."""
+        """The flags of each byte, or None if every byte of the tensor may be read."""
         dense, each = self._dense(), UNWRITTEN if self.role == "out" else 0
         if dense and not each and self.tensor.unwritten is None:
             return None

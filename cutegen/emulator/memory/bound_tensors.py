@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Role = Literal["in", "out", "inout"]
-"""What a kernel does with a tensor: reads it, writes all of it, or both (see `BoundTensor`)."""
+"""The use that a kernel makes of a tensor: it reads it, writes all of it, or both (see `BoundTensor`)."""
 
 _ROOM = 1 << 48  # bytes between the address ranges of two tensors
 PLACES = (1 << 57) // _ROOM - 2
@@ -22,11 +22,11 @@ NEAR = -(_ROOM // 4)
 
 @dataclass(frozen=True)
 class Fold:
-    """What a kernel is told of a tensor of which it is given a part, or whose elements lie nearer to each other.
+    """The address and strides that a kernel is told for a tensor that is there only in part, or is stored more densely.
 
-    `address` is that of the first element, `strides` are the bytes of a step along each mode. Of the mode with the
-    number `mode` there are only those `coordinates`, in rising order, the last one among them. Those of the range
-    `elsewhere`, if there is one, stand for all others too, again and again.
+    `address` is that of the first element, `strides` are the bytes of a step along each mode. Along the mode with the
+    number `mode`, only the `coordinates` are there, in rising order, the mode's last one among them. Those of the range
+    `elsewhere`, if there is one, repeat periodically in place of all others.
     """
 
     address: int
@@ -173,7 +173,7 @@ def _found(fold: Fold, index: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDA
 
 
 def _indices(tensor: BoundTensor, told: NDArray[np.int64]) -> tuple[dict[int, NDArray[np.int64]], NDArray[np.int64]]:
-    """What a kernel addresses, as it is told by a tensor's `fold`: the index along each mode, and the bytes left."""
+    """Decodes addresses as a tensor's `fold` tells them to a kernel: the index along each mode, and the bytes left."""
     fold = tensor.fold
     assert fold is not None
     extents, left = list(tensor.shape), told - fold.address

@@ -70,8 +70,8 @@ class CoreLoads:
         instruction: Instruction,
         columns: Array | None,
     ) -> tuple[Array, int, int] | None:
-        """What `SharedMemory.load` returns the values of, as one array, and the lowest and the highest byte that a lane
-        begins at. None, and nothing is noted, for a load that is not in order, or that reads what was never written.
+        """The values that `SharedMemory.load` returns, as one array, and the lowest and the highest byte at which a
+        lane begins. None, and nothing is noted, for a load that is not in order, or that reads uninitialised memory.
         """
         log, unit, blocks = self.log, self.data.itemsize, self.shape[1]
         address = np.asarray(address)
@@ -103,10 +103,10 @@ class CoreLoads:
         return values, low, high
 
     def load_several(self, loads: Loads, addresses: Sequence[Array], mask: Mask, first: int) -> tuple[list[Array], int]:
-        """What loads of one block's own memory by the lanes of a mask get, from the one with the number `first` on: all
-        their values, and the number of the first load that is not in order, or that reads what was never written.
+        """Makes loads by the lanes of a mask from their own block's memory, beginning with the load number `first`.
 
-        `addresses` are the different ones that they have.
+        Returns all their values, and the number of the first load that is not in order, or that reads uninitialised
+        memory. `addresses` are the different ones that the loads have.
         """
         log, blocks, each = self.log, self.shape[1], loads.each
         history = log if isinstance(log, SharedHistory) else None

@@ -379,5 +379,5 @@ def _with_flag(flags: Array, flag: int) -> Array:
 
 
 def _verb(instruction: Instruction) -> str:
-    """What faults call a load, a store or a copy."""
+    """The word for a load, a store or a copy in faults."""
     return {"ld": "load", "st": "store", "cp": "cp.async"}.get(instruction.opcode, instruction.name)

@@ -16,7 +16,7 @@ BASE = 1024
 """The shared address of a block's first byte; the system keeps the addresses below for itself."""
 
 WINDOW = 1 << 60
-"""What is added to a shared address to make it a generic one."""
+"""The offset from a shared address to the generic address of the same byte."""
 
 PEER_BITS = 24
 """In shared addresses of the cluster's window, the bits from this one on are the rank of a block plus one; in those of

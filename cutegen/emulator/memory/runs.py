@@ -206,7 +206,7 @@ class Runs:
     count: int
 
     def index(self) -> tuple[Array | slice, Array | slice]:
-        """What picks the units from arrays of shape (units, blocks): a column for each run."""
+        """The index that picks the units from arrays of shape (units, blocks): a column for each run."""
         first = self.columns[:1]
         rising = bool((self.columns == first + np.arange(len(self.columns))).all())
         columns = slice(int(first[0]), int(first[0]) + len(self.columns)) if rising else self.columns

@@ -1,4 +1,4 @@
-"""What is wrong with an access to shared memory that touches what it must not: faults of one lane at one byte."""
+"""Faults of accesses to shared memory that touch bytes they must not: each is of one lane at one byte."""
 
 from __future__ import annotations
 

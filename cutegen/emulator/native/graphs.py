@@ -1,4 +1,4 @@
-"""What a segment computes, as a graph: the values of registers before it, constants, and operations on values."""
+"""The computation of a segment as a graph: the values of registers before it, constants, and operations on values."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ class Operation:
 
 
 class AccessResult(IntEnum):
-    """What becomes of an access to memory: it is noted, or is not in order, or a warp has not read before, or two lanes
+    """The outcome of an access to memory: it is noted, it may not be in order, a warp has not read before, or two lanes
     write one unit.
     """
 

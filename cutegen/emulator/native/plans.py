@@ -17,7 +17,7 @@ from cutegen.emulator.native.graphs import Graph
 from cutegen.emulator.native.library import CONSTANT, FILL, INPUT, LANES, OUTPUT, PART, REPEAT, TILE, WHOLE
 
 THREADS, BLOCKS = 1, 2
-"""What an array has an entry for each of; their sum stands for both."""
+"""Sorts of arrays: one with an entry for each thread, or for each block; their sum stands for both, 0 for neither."""
 
 _WORD = 0xFFFFFFFFFFFFFFFF
 _NONE = [[-1] * (8 - length) for length in range(9)]  # what is missing from steps of each length

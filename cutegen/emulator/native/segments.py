@@ -158,7 +158,7 @@ def _add_poison(lanes: Lanes, lost: Mapping[int, Array]) -> None:
 
 
 def _sort(shape: tuple[int, ...]) -> int:
-    """What an array of a shape has an entry for each of."""
+    """The sort of an array of a shape: THREADS, BLOCKS, their sum or 0, by what it has an entry for each of."""
     down, right = ((1, 1) + shape)[-2:]
     return THREADS * (down != 1) + BLOCKS * (right != 1)
 

@@ -49,7 +49,7 @@ class Spread:
 
 
 def spreads(instructions: Iterable[tuple[Lowered, PureOp]]) -> dict[int, Spread]:
-    """What is known of each register that instructions write, by its slot, after all of them."""
+    """How poison spreads to each register that instructions write, by its slot, after all of them."""
     found: dict[int, Spread] = {}
 
     def now(slot: int) -> Spread:
@@ -69,7 +69,7 @@ def spreads(instructions: Iterable[tuple[Lowered, PureOp]]) -> dict[int, Spread]
 
 
 def _made(one: Lowered, op: PureOp, sources: Sequence[Spread]) -> Spread:
-    """What is known of the results of an instruction, from what is known of its sources."""
+    """How poison spreads to the results of an instruction, from how it spreads to its sources."""
     slots = frozenset[int]().union(*(source.slots for source in sources))
     if one.instruction.opcode == "selp":
         return _chosen(sources[2], sources[0].slots | sources[1].slots)
@@ -84,8 +84,10 @@ def _made(one: Lowered, op: PureOp, sources: Sequence[Spread]) -> Spread:
 
 
 def _chosen(by: Spread, either: Slots) -> Spread:
-    """What is known of what a predicate chooses, of values that are made of some registers: all is poison where the
-    predicate is, which is wherever one of those is if it is made of all of them, too.
+    """How poison spreads to the value that the predicate `by` chooses among ones made of the registers `either`.
+
+    The value is poison as a whole wherever the predicate is. That is wherever one of the registers is, if the predicate
+    is made of all of them, too.
     """
     known = by.whole and not by.halves and either <= by.slots
     return Spread(by.slots, by.slots) if known else _unknown(by.slots | either)

@@ -118,7 +118,7 @@ def _copy_from_global(reader: InstructionReader, slots: Mapping[str, int], place
 
 
 class _FetchedUnits:
-    """What a copy of `size` bytes brings to shared memory, as one value for each `unit` bytes: zeros at first.
+    """The data that a copy of `size` bytes brings to shared memory, one value for each `unit` bytes: zeros at first.
 
     `poison` gives, for each value, the lanes in which it was never written. `flights` are the reads that go on until
     the copy arrives.

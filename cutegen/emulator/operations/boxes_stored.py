@@ -31,9 +31,9 @@ _NAME = "stored boxes"  # under which lanes keep a `BoxStores`
 
 @dataclass(frozen=True)
 class _Told:
-    """What the core is told of a store by one tensor map: its numbers, their address, and a box as it is noted.
+    """The core's arguments for stores by one tensor map: numbers, their address, and a box as the access to note.
 
-    `near` is the map of the memory that there is, where the kernel is told another one.
+    `near` is the map of the memory that is really there, if the kernel is given another one, else None.
     """
 
     numbers: Array
@@ -103,7 +103,7 @@ class BoxStores:
         self._land((self._table, where), numbers.ctypes.data)
 
     def _tell(self, box: BoxOperand, origin: SharedOperand, lanes: Lanes, tensor: TensorMap, at: int) -> _Told:
-        """What the core is told of a store by a tensor map."""
+        """Makes the core's arguments for stores by a tensor map."""
         shared, pointer = lanes.shared, origin.pointer
         maps, bytes_of_map = at - box.pointer.offset, np.asarray(box.pointer.base(lanes)).itemsize
         shift = pointer.offset - (0 if origin.space else WINDOW)

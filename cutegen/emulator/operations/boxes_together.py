@@ -65,9 +65,9 @@ class BoxLoad:
 
 @dataclass(frozen=True)
 class _Told:
-    """What the core is told of a load by one tensor map: its numbers, their address, and a box as it is noted.
+    """The core's arguments for loads by one tensor map: numbers, their address, and a box as the access to note.
 
-    `near` is the map of the memory that there is, where the kernel is told another one.
+    `near` is the map of the memory that is really there, if the kernel is given another one, else None.
     """
 
     numbers: Array
@@ -151,7 +151,7 @@ class BoxLoads:
         return Write(access, uses, np.zeros(1, np.int64), Arrival(column, offset, told.bytes))
 
     def _tell(self, load: BoxLoad, lanes: Lanes, tensor: TensorMap, at: int) -> _Told:
-        """What the core is told of a load by a tensor map."""
+        """Makes the core's arguments for loads by a tensor map."""
         shared = lanes.shared
         places: list[int] = []
         for one in (load.to, load.counter):
@@ -170,7 +170,7 @@ class BoxLoads:
 
 @lru_cache(maxsize=64)
 def described(tensor: TensorMap) -> tuple[int, ...]:
-    """What the core is told of a tensor."""
+    """The core's numbers for a tensor map: address, itemsize, swizzle and rank, then sizes, strides and box by mode."""
     modes = [(*some, *[1] * (MODES - len(some))) for some in (tensor.sizes, tensor.strides, tensor.box)]
     return (tensor.address, tensor.itemsize, tensor.swizzle, tensor.rank, *modes[0], *modes[1], *modes[2])
 

@@ -49,7 +49,7 @@ class _Copies:
     flights: list[tuple[Flight, Array]]
 
     def write(self, entry: int) -> Write:
-        """What one of them writes; once that is seen, its reads have ended."""
+        """The write of the copy with the number `entry`; once a lane knows of the write, the copy's reads are over."""
         size = len(self.data) // len(self.lanes)
 
         def seen(observer: tuple[int, int]) -> None:

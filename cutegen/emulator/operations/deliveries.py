@@ -52,7 +52,7 @@ def send_writes(lanes: Lanes, writes: Sequence[Write]) -> None:
 
 
 def _joined(writes: Sequence[Write]) -> list[SharedAccess]:
-    """What some writes of one instruction touch, as few accesses."""
+    """The accesses of some writes of one instruction; writes of the same access are joined."""
     found: dict[int, list[Write]] = {}
     for write in writes:
         found.setdefault(id(write.access), []).append(write)

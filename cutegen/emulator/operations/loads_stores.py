@@ -36,7 +36,7 @@ AHEAD = ("L2::64B", "L2::128B", "L2::256B")
 
 @dataclass(frozen=True, slots=True)
 class _Access:
-    """What a load or a store moves: `count` values of the type `kind`.
+    """The data that a load or a store moves: `count` values of the type `kind`.
 
     `space` is the state space, or "" for a generic address; `constant` says that it is ld.global.nc, and `peers` that
     an address may be one of another block of the cluster.

@@ -1,4 +1,4 @@
-"""What operations have in common: their type, and how they find the value of an operand in the lanes' state."""
+"""The common parts of operations: their type, and how they find the value of an operand in the lanes' state."""
 
 from __future__ import annotations
 

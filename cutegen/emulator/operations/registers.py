@@ -51,7 +51,7 @@ def register_operation(instruction: Instruction, op: PureOp, slots: Mapping[str,
 
 
 def _sort(instruction: Instruction) -> object:
-    """What instructions have in common that differ in their registers only; None for one that is not worth it."""
+    """A key shared by instructions that differ only in their registers; None for one not worth running with others."""
     operands = instruction.operands
     registers = [isinstance(o, Register | Guard | Vector) for o in operands]
     if not any(registers[1:]) or (instruction.opcode == "mov" and not any(isinstance(o, Vector) for o in operands)):

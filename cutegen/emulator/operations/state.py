@@ -84,7 +84,7 @@ class Lanes:
 
     @property
     def team(self) -> Team:
-        """What the lanes share where more than whole blocks meet; there must be such a thing."""
+        """The state that the lanes share for synchronisation beyond whole-block barriers; there must be one."""
         assert self._team is not None
         return self._team
 
@@ -214,7 +214,7 @@ class Lanes:
         return found[1]
 
     def poison_left(self, before: Array, mask: Array, width: int) -> Poison:
-        """What is left of poison once the lanes of the mask have none."""
+        """The poison that is left once the lanes of the mask have none; None if no lane has any left."""
         key = id(before), id(mask)
         if key not in self._left:
             merged = np.where(mask, np.zeros((), STORAGE[width]), before)

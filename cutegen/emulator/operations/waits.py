@@ -1,4 +1,4 @@
-"""What lanes wait for where more than whole blocks meet: barriers of a block and of a cluster, as data of a program."""
+"""Waits of lanes at barriers of a block or a cluster, as data of a program that has more than whole-block barriers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cutegen.emulator.ptx.model import Instruction
 
 
 class Wait(Protocol):
-    """What the lanes of a mask, which has an entry for each lane, wait for at one instruction."""
+    """A wait at one instruction by the lanes of a mask, which has an entry for each lane."""
 
     @property
     def instruction(self) -> Instruction:

@@ -1,4 +1,4 @@
-"""What is raised for text that is not PTX, or that is PTX but not emulated."""
+"""Errors raised for text that is not PTX, and for PTX that the emulator does not run."""
 
 from __future__ import annotations
 

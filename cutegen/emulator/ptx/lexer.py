@@ -21,7 +21,7 @@ _TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _PIECE = re.compile(rf"[ \t]*({re.sub(r'[?]P<[a-z]+>', '?:', _TOKEN.pattern)} | .)", _TOKEN.flags)
-"""What follows blanks: a token, what is skipped, or a character that begins neither."""
+"""Matches blanks and the piece after them: a token, white space or a comment, or a character that begins none."""
 _new = tuple.__new__
 
 

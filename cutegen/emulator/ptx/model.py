@@ -1,4 +1,4 @@
-"""What a PTX file says, as data: modules, kernels, instructions and operands."""
+"""The contents of a PTX file as data: modules, kernels, instructions and operands."""
 
 from __future__ import annotations
 

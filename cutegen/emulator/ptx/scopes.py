@@ -1,4 +1,4 @@
-"""What names mean in the body of a kernel or a function: those of a pair of braces, and of the braces around it."""
+"""Scopes of names in the body of a kernel or a function: a pair of braces, and the braces around it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Scope:
     labels: dict[str, str] = field(default_factory=dict)
 
     def find(self, name: str) -> Register | Symbol | Vector | None:
-        """What a name means in this scope, or None if neither it nor one around it declares the name."""
+        """The register, vector or symbol that a name denotes, declared in this scope or one around it; else None."""
         scope: Scope | None = self
         while scope is not None:
             if name in scope.names:

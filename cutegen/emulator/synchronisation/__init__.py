@@ -1,1 +1,1 @@
-"""What orders the threads of a batch where more than whole blocks meet: clusters, counted barriers and mbarriers."""
+"""Synchronisation of a batch's threads beyond whole-block barriers: clusters, counted barriers and mbarriers."""

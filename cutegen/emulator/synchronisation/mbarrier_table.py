@@ -69,7 +69,7 @@ class MbarrierTable:
 
     @property
     def arrays(self) -> tuple[Array, Array, Array]:
-        """What the core has of each mbarrier, the row of that by its place in memory and block, and its uses."""
+        """The core's fields of each mbarrier, its row number by place in memory and block, and its uses by member."""
         return self._rows, self._places, self._used
 
     def at(self, row: int) -> Mbarrier:
@@ -133,7 +133,7 @@ class MbarrierTable:
         return self._core.accesses["find_mbarriers"](arrays, self._address)
 
     def _made(self, lanes: Array, count: int) -> FoundMbarriers:
-        """What the core has found."""
+        """The first `count` mbarriers that the core has found, as used by `lanes`."""
         each, blocks = [], self._clocks.shape[1]
         for row, some, first, amount in self._found[:count].tolist():
             each.append((self._all[row], some, divmod(first, blocks), amount))

@@ -258,7 +258,7 @@ class Mbarriers:
             mbarrier.unseen.clear()
 
     def describe(self, uses: Uses, wanted: Array, *, parity: bool) -> str:
-        """What the first of the lanes waits for, in words."""
+        """Says in words which phase the first of the lanes waits for, and what its mbarrier still expects."""
         sorted_uses = sort_uses(uses)
         numbers = self._phases(uses, sorted_uses, wanted) if parity else wanted
         for index, mbarrier in self._each(uses, sorted_uses):

@@ -25,11 +25,11 @@ Delivery = Callable[[], None]
 
 
 class Team:
-    """What the lanes of a batch of `shape` = (threads, blocks) share, whose clusters have `size` blocks each.
+    """The state shared by the lanes of a batch of `shape` = (threads, blocks), whose clusters have `size` blocks each.
 
-    `alive` are the lanes that have not exited, and `gone` the blocks of which all have, shape (blocks,). `exits` is how
-    often any have. `failed` has the lanes whose last try of a wait has failed, by the identity of the wait. `chance`
-    decides which asynchronous writes arrive late; without it, none does.
+    `alive` are the lanes that have not exited, and `gone` the blocks whose lanes have all exited, shape (blocks,).
+    `exits` counts the times that lanes have exited. `failed` has the lanes whose last try of a wait failed, by the
+    identity of the wait. `chance` decides which asynchronous writes arrive late; without it, none does.
     """
 
     def __init__(self, shape: tuple[int, int], size: int, chance: np.random.Generator | None = None) -> None:

@@ -1,1 +1,1 @@
-"""What the 32 threads of a warp do together: shuffles, votes, reductions, matrix copies and products."""
+"""Collective operations of the 32 threads of a warp: shuffles, votes, reductions, matrix copies and products."""

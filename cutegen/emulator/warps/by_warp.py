@@ -34,7 +34,7 @@ def by_warp(lanes: Lanes, value: Array) -> Array:
 
 
 def registers_by_warp(lanes: Lanes, slots: Sequence[int]) -> Array:
-    """What registers of 32 bits hold, as `by_warp` has one of them, shape (slots, warps of all blocks, 32)."""
+    """The contents of 32-bit registers, each arranged as by `by_warp`: shape (slots, warps of all blocks, 32)."""
     threads, blocks = lanes.shape
     warps = -(-threads // WARP)
     held = np.zeros((len(slots), warps * WARP, blocks), np.uint32)
@@ -45,7 +45,7 @@ def registers_by_warp(lanes: Lanes, slots: Sequence[int]) -> Array:
 
 
 def gather_registers(core: Core, lanes: Lanes, slots: Sequence[int], warps: Array) -> Array | None:
-    """What registers of 32 bits hold in some warps, shape (slots, warps, 32), by the core; None if it cannot tell."""
+    """The contents of registers in some warps, copied by the core, shape (slots, warps, 32); None if not of 32 bits."""
     found = np.empty((len(slots), len(warps), WARP), np.uint32)
     return found if _gather(core, lanes, slots, warps, found, apart=False) else None
 

@@ -47,9 +47,9 @@ class _Warps:
 
 @dataclass(frozen=True)
 class _Told:
-    """What the core is told of products of one form by some warps, who read the same each time.
+    """The core's arguments for products of one form by some warps that read the same places each time.
 
-    `reads` and `sums` are the numbers, and the addresses those of these.
+    `reads` and `sums` are the core's numbers, and `reads_address` and `sums_address` are the addresses of these.
     """
 
     reads_of: ProductReads
@@ -140,7 +140,7 @@ class CoreProducts:
         return lanes.clean(form.slots, mask)
 
     def _warps_of(self, lanes: Lanes, numbers: Array) -> _Warps:
-        """What is kept of some warps, of which `whole_warps` has the same array each time."""
+        """The record of some warps, kept by the identity of `numbers`, which `whole_warps` returns again each time."""
         found = self._warps.get(id(numbers))
         if found is None or found.numbers is not numbers:
             if len(self._warps) >= _MOST:
@@ -162,8 +162,10 @@ class CoreProducts:
         return found
 
     def _tell(self, form: ProductForm, lanes: Lanes, warps: _Warps, reads: ProductReads) -> _Told | None:
-        """What the core is told of products with some reads; None where these leave the memory, or are none, and in
-        loops that may be cut short, where a register is several accumulators: the core counts each, round by round.
+        """The core's arguments for products with some reads.
+
+        None where the reads leave the memory or are empty. None also if one register is several accumulators in a loop
+        that may be cut short: the core counts each of these, round by round.
         """
         counted = lanes.shared.touched is not None and len({*form.slots}) < len(form.slots)
         if counted or not reads.inside or not len(reads.cells):

@@ -18,7 +18,7 @@ _NONE = np.zeros(1, np.bool_)
 
 @dataclass(frozen=True)
 class Shuffled:
-    """What a shuffle gives, as arrays with an entry for each lane: the `moved` bits, and whether the source lane is
+    """The result of a shuffle, as arrays that broadcast to the lanes: the `moved` bits, and whether the source lane is
     `inside` its segment. Both mean nothing where the source is `lost`: poison, or not there.
     """
 

@@ -1,4 +1,4 @@
-"""What shfl.sync, vote.sync, match.sync and redux.sync compute, on arrays of shape (warps, 32).
+"""The semantics of shfl.sync, vote.sync, match.sync and redux.sync, on arrays of shape (warps, 32).
 
 `members` are the lanes that take part; the results of all other lanes mean nothing. These functions do not check
 which lanes have to take part: `by_warp.check_converged` does.

@@ -42,7 +42,7 @@ class ProductForm:
 
 
 def by_lane(products: Array) -> Array:
-    """What is of products, shape (warps, 16, columns), as registers have it: shape (slots, warps, 32)."""
+    """Rearranges entries for products, shape (warps, 16, columns), as their registers: shape (slots, warps, 32)."""
     # Register i of lane l has row l // 4 + 8 * (i // 2 % 2) and column 8 * (i // 4) + 2 * (l % 4) + i % 2
     warps, _, columns = products.shape
     found = products.reshape(warps, 2, 8, columns // 8, 4, 2).transpose(3, 1, 5, 0, 2, 4)

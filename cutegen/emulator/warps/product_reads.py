@@ -1,7 +1,7 @@
-"""What the warps of one wgmma read at once: where their matrices lie, as one list of units for all of them.
+"""The reads of all warps of one wgmma: where their matrices lie, as one list of units for all of them.
 
 The four warps of a warpgroup read the same B, and a loop over the stages of a ring comes to the same places again and
-again: what follows from the places alone is found once.
+again. So all that follows from the places alone is computed once.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class ProductReads:
 
     @property
     def written_part(self) -> Written | None:
-        """What had been written when that was looked at last, unless it was all."""
+        """The reads of the units that had been written at the last `look`; None if all had been."""
         return self._last[0] if self._last else None
 
     @cached_property

@@ -26,10 +26,10 @@ _NONE, _NO_REGISTERS = np.zeros(1), np.zeros(1, np.uint32)
 
 @dataclass(frozen=True)
 class Addition:
-    """What products of `warps` are added to. `keeps` says which warps keep what their accumulators are.
+    """The accumulators that products of `warps` are added to. `keeps` says which warps keep theirs; others start at 0.
 
     `resting`, shape (slots, warps), says which accumulators no product in flight writes: these are in registers, which
-    hold `now`, shape (slots, warps, 32); None where there are none.
+    hold `now`, shape (slots, warps, 32), or None if there are none.
     """
 
     warps: Array
@@ -56,7 +56,7 @@ def add_products(form: ProductForm, products: ProductGroups, reads: ProductReads
 
 
 def _added(form: ProductForm, sums: Array, to: Addition, held: Array) -> Array:
-    """What accumulators hold with the sums added to what they are, in the registers where they rest, or else `held`."""
+    """The accumulators with the sums added: to registers where they rest, else to `held`, or to zero if not kept."""
     parts = by_lane(sums)
     bits = held if to.now is None else np.where(to.resting[:, :, None], to.now, held)
     start = bits.view(np.float32).astype(np.float64)
@@ -88,7 +88,7 @@ def tables_of(kinds: tuple[str, str]) -> tuple[Array, ...]:
 
 
 def numbers_of(form: ProductForm) -> tuple[int, ...]:
-    """What the core is told of a form: the sign, the numbers of its types, and what its sums are cut to."""
+    """The core's numbers for a form: the sign, its types, whether sums are cut, and the mask of the bits cut off."""
     of_8_bits = form.kinds[0] in F8_FORMATS
     dropped = (1 << SINGLE_BITS - HOPPER_F8.bits) - 1 if of_8_bits else 0
     return form.signs[0] * form.signs[1], _KINDS[form.kinds[0]], _KINDS[form.kinds[1]], of_8_bits, dropped

@@ -1,22 +1,22 @@
-"""What Ampere's matrix instructions compute for whole warps: ldmatrix, stmatrix and mma.sync.
+"""The semantics of Ampere's matrix instructions for whole warps: ldmatrix, stmatrix and mma.sync.
 
 A fragment is a matrix as the registers of the lanes hold it: an array of uint32 of shape (warps, 32, registers).
 
 How mma.sync computes. For floats the PTX ISA 9.1, section 9.7.14.5.14, promises products and sums of at least single
 precision (sums of at least half precision if C and D are f16). It leaves open in what order and how the sums are
 rounded, what subnormal operands count as, and which NaN results. Here the products are exact; their sum with the
-accumulator is formed in float64 and rounded once, to nearest, to the accumulator's type; subnormal operands count as
-they are; and a NaN is that of `arithmetic.formats`. Hardware cuts more: results can differ in the last bits wherever
-the sum is not exact, and agree where it is (small integers). So `Mma.approximate` is True for all forms of floats. Of
+accumulator is formed in float64 and rounded once, to nearest, to the accumulator's type; subnormal operands keep their
+values; and a NaN is that of `arithmetic.formats`. Hardware cuts more: results can differ in the last bits wherever the
+sum is not exact, and agree where it is (small integers). So `Mma.approximate` is True for all forms of floats. For
 floats of 8 bits the accumulators of sm_89 keep 14 bits (`cutegen.atoms.mma.ADA_F8`): in its code each sum of 16
-products and the accumulator is not rounded but cut to as many. What that cuts off before, where it aligns each product
-to the largest, is not modelled.
+products and the accumulator is cut to 14 bits instead of rounded. The bits that the hardware cuts off before that,
+where it aligns each product to the largest, are not modelled.
 
 Forms of integers are exact: the sum wraps, or with `.satfinite` is limited to 32 bits, once for the instruction. That
 section does not say whether a sum that is out of range only on the way is limited there.
 
-The section also leaves the layout of tf32 to the implementation; here it is a float32 whose lowest 13 bits are not
-looked at.
+The section also leaves the layout of tf32 to the implementation; here it is a float32 whose lowest 13 bits are
+ignored.
 """
 
 from __future__ import annotations
@@ -252,7 +252,7 @@ class MatrixCopy:
     transposed: bool
 
     def fragment(self, rows: Array) -> Array:
-        """What ldmatrix does: from the rows in memory to the registers of the lanes.
+        """Computes ldmatrix: the registers of the lanes from the rows in memory.
 
         The rows are uint16 of shape (warps, 8 * count, 8), the registers uint32 of shape (warps, 32, count).
         """
@@ -264,7 +264,7 @@ class MatrixCopy:
         return np.ascontiguousarray(words.swapaxes(1, 2))
 
     def rows(self, fragment: Array) -> Array:
-        """What stmatrix does: from the registers of the lanes to the rows in memory.
+        """Computes stmatrix: the rows in memory from the registers of the lanes.
 
         The registers are uint32 of shape (warps, 32, count), the rows uint16 of shape (warps, 8 * count, 8).
         """

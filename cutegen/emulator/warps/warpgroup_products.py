@@ -176,8 +176,8 @@ def _lost(lanes: Lanes, rows: Array, warps: Array) -> Sequence[Array | None]:
 
 
 def _merged(core: Core, lanes: Lanes, slots: Sequence[int], rows: Array, mask: Array) -> Array | None:
-    """What registers hold with accumulators put into them in the lanes of a mask, as the core makes it, shape (slots,
-    threads, blocks). None where one was never written.
+    """The contents of registers, shape (slots, threads, blocks), after the core puts accumulators into them in the
+    lanes of a mask. None where a register was never written, or is not of 32 bits.
     """
     bits, products = lanes.bits, lanes.team.products
     if any(bits[slot] is None and lanes.wide[slot] is None for slot in slots):
@@ -251,7 +251,7 @@ def _multiply(form: ProductForm, lanes: Lanes, mask: Mask) -> None:
 
 
 def _reads(form: ProductForm, lanes: Lanes, warps: Array, descriptors: Sequence[Array]) -> ProductReads:
-    """What warps read, of whose matrices A and B these are the descriptors. Raises Stop as `_places` does."""
+    """The reads of warps whose matrices A and B have these descriptors. Raises Stop as `_places` does."""
     shape, find = (form.columns, form.depth, form.transposed), partial(_all_places, form, lanes, warps, descriptors)
     return product_reads(lanes, warps, (shape, *(bits.tobytes() for bits in descriptors)), find, form.itemsize)
 
@@ -277,7 +277,7 @@ def _places(form: ProductForm, lanes: Lanes, warps: Array, descriptors: Array, s
 
 
 def _of_warp(lanes: Lanes, get: Getter, warps: Array, instruction: Instruction) -> Array:
-    """What an operand is in each of the warps. Raises Stop unless all lanes of a warp have the same."""
+    """The value of an operand in each of the warps. Raises Stop unless all lanes of a warp have the same."""
     given = np.asarray(get(lanes))
     if given.size == 1:
         return np.full(len(warps), given.reshape(-1)[0])
