@@ -1,4 +1,4 @@
-"""What functions take: each kind turns a value into what is needed, or raises `NotDefined` with a way out."""
+"""Kinds of function arguments: each converts a value to the form that is needed, or raises `NotDefined` with advice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is true of a layout as a function from coordinates to offsets."""
+"""Properties of a layout as a function from coordinates to offsets."""
 
 from __future__ import annotations
 

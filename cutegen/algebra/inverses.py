@@ -18,7 +18,7 @@ from cutegen.layouts import elements, leaves, reach
 
 @function("algebra", input=PLAIN_LAYOUT, cotarget=SHAPE_OR_LAYOUT.or_none())
 def complement(layout: Layout, cotarget: Any, steps: Steps) -> Layout:
-    """What moves a layout into its gaps and behind itself.
+    """The layout of the offsets that move a layout into its gaps and past its end.
 
     It goes up to the size of `cotarget`, a shape or a layout; by default up to the layout's own cosize.
 

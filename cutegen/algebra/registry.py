@@ -32,7 +32,7 @@ class Function:
 
     @property
     def summary(self) -> str:
-        """What it computes, in a line."""
+        """The first line of the operation's docstring, which says what the function computes."""
         return (self.operation.__doc__ or "").partition("\n")[0].rstrip(".")
 
     @property

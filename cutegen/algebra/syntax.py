@@ -294,7 +294,9 @@ class _Parser:
         return Call(start, self.last, name, place, arguments, keywords)
 
     def arguments(self) -> tuple[tuple[Node, ...], tuple[tuple[str, int, Node], ...]]:
-        """What is between parentheses; both are taken."""
+        """Parses the arguments of a call and both parentheses. Returns those without a name, then those with one, each
+        with its name and where that is.
+        """
         self.expect("(")
         arguments: list[Node] = []
         keywords: list[tuple[str, int, Node]] = []

@@ -1,4 +1,4 @@
-"""What kernels do with layouts: tiles for blocks and threads, thread-value layouts, other element types."""
+"""Functions that kernels apply to layouts: tiles for blocks and threads, thread-value layouts, other element types."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def local_tile(layout: Layout, tiler: Any, coordinate: Any, proj: Any, steps: St
 
 @function("tiles", target=PLAIN_LAYOUT, tiler=PLAIN_LAYOUT, index=INTEGER)
 def local_partition(layout: Layout, threads: Layout, index: int, steps: Steps) -> Layout:
-    """What one thread gets: its element of every tile of a layout of threads."""
+    """The elements of one thread: one from each tile, where tiles have the shape of a layout of threads."""
     if index >= elements(threads.shape):
         message = f"there is no thread {index}: {text_of(threads)} has {elements(threads.shape)}"
         raise NotDefined(message, f"a thread from 0 to {elements(threads.shape) - 1}", 2)

@@ -1,4 +1,4 @@
-"""What expressions are made of: integers, tuples, layouts, swizzled layouts, and how each is written."""
+"""The values of expressions: integers, tuples, layouts, swizzled layouts, and how each is written."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MAX_VALUE = 2**63 - 1  # offsets are 64-bit, as CuTe's are
 
 @dataclass(frozen=True)
 class ThreadValue:
-    """What `make_layout_tv` gives: the tiler (M, N, ...), and the layout (thread, value) -> place in the tile."""
+    """The result of `make_layout_tv`: the tiler (M, N, ...), and the layout (thread, value) -> place in the tile."""
 
     tiler: tuple[int, ...]
     layout: Layout

@@ -1,6 +1,6 @@
-"""What a plan does on the machine, before anything is compiled: who touches what, and what it costs.
+"""Static analysis of a plan, before anything is compiled: which threads access which elements, and at what cost.
 
-Lint warns by it, `explain` proves by it, pictures show it. Everything is a pure function of the plan.
+Lint, the proofs of `explain` and pictures use it. Everything is a pure function of the plan.
 """
 
 from __future__ import annotations

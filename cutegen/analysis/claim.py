@@ -1,4 +1,4 @@
-"""What is claimed of a plan, with the arithmetic that shows whether it holds."""
+"""A claim about a plan, with the arithmetic that shows whether it holds."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What is proved of a plan for every size it takes: each element exactly once, and no access out of bounds.
+"""Proofs of a plan for every size that it takes: each element is covered exactly once, and no access is out of bounds.
 
-Nothing is taken from how the plan was made: every claim is checked by counting through the layouts that the kernel is
-printed with. It is the plan that is proved, not the printed text. The family says what is claimed; this module counts.
+No claim relies on how the plan was made: each is checked by enumerating the layouts that the kernel is printed with.
+The plan is proved, not the printed text. The family says what is claimed; this module does the counting.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from cutegen.planning.promises import known_divisor
 
 
 def claims(plan: Plan) -> tuple[Claim, ...]:
-    """What the family claims of a plan: coverage first, then the bounds of every mode, then the order of warps.
+    """Returns the family's claims about a plan: coverage first, then the bounds of every mode, then the order of warps.
 
-    Of a kernel that runs in several ways that is claimed of each; of all but the first the text says so.
+    A kernel that runs in several ways has claims about each way; their text names every way but the first.
     """
     return tuple(claim for kernel in plan.kernels for claim in _of_kernel(kernel))
 

@@ -1,9 +1,9 @@
-"""What a call of a product kernel is estimated to take, as a function of its sizes.
+"""Estimates the time of a call of a product kernel as a function of its sizes.
 
-A kernel's blocks take tiles of the output in rounds, as many at a time as multiprocessors have room for. A round lasts
-as long as its steps along the sum, and what a tile takes besides. All loads share what the second-level cache gives,
-and a call takes no less than its tensors take from memory. None of these hides the others wholly: the estimate is the
-sum of the first two, and once more the largest of the three.
+A kernel's blocks take tiles of the output in rounds, as many at a time as multiprocessors have room for. A round takes
+the time of its steps along the sum, plus a fixed time for a tile. All loads share the bandwidth of the second-level
+cache, and a call takes at least the time that its tensors take from memory. None of the three, rounds, loads and
+memory, hides the others wholly: the estimate adds rounds and loads, and once more the largest of the three.
 """
 
 from __future__ import annotations
@@ -76,11 +76,11 @@ class Cost:
 
 @dataclass(frozen=True)
 class Moved:
-    """What all kernels of a module move alike: of each tensor the modes and the bytes of an element.
+    """The data that every kernel of a module moves: the modes of each tensor, and the bytes of one of its elements.
 
-    `rate` is what memory gives, in bytes a microsecond; `line` is how many elements along `k` fill a line, whose ends
-    loads do not cross where the size of that mode is a multiple of it. They take `crossing` times as long where it is
-    not.
+    `rate` is the bandwidth of memory, in bytes a microsecond. `line` is how many elements along `k` fill a line. Loads
+    do not cross the ends of lines where the size of `k` is a multiple of that; elsewhere they take `crossing` times as
+    long.
     """
 
     tensors: tuple[tuple[tuple[str, ...], int], ...]
@@ -90,7 +90,7 @@ class Moved:
     crossing: float
 
     def memory(self, sizes: Mapping[str, int]) -> float:
-        """What the tensors take from memory, in microseconds."""
+        """Returns the time that memory takes to move the tensors, in microseconds."""
         return sum(prod(sizes[mode] for mode in modes) * width for modes, width in self.tensors) / self.rate
 
     def crossed(self, sizes: Mapping[str, int]) -> float:
@@ -101,7 +101,7 @@ class Moved:
 def estimates(
     costs: Sequence[Cost], moved: Moved, sizes: Mapping[str, int], multiprocessors: int | None = None
 ) -> list[float]:
-    """What a call of these sizes is estimated to take by each kernel, in microseconds, on a GPU of so many
+    """Returns for each kernel the estimated time of a call of these sizes, in microseconds, on a GPU of so many
     multiprocessors; None: on the one that is assumed where none is known.
     """
     memory, crossing = moved.memory(sizes), moved.crossed(sizes)

@@ -33,7 +33,9 @@ class Row:
 
 @dataclass(frozen=True)
 class Part:
-    """What one of a module's kernels accesses and needs; `case` says which calls it is for, empty for the only one."""
+    """The accesses and resources of one kernel of a module; `case` names the calls that it is for, empty for the only
+    kernel.
+    """
 
     case: str
     rows: tuple[Row, ...]

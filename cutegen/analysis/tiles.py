@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Tiles:
-    """What blocks take one after the other: `count` tiles, each of `blocks` that work on it together; of all blocks
-    `most` are launched, where that is limited.
+    """The tiles that blocks take one after the other: `count` tiles, each computed by `blocks` blocks together. At most
+    `most` blocks are launched; None: there is no limit.
     """
 
     count: int

@@ -1,7 +1,7 @@
-"""What a module compiles to: PTX, cubin, SASS, and the resources that one thread and one block take.
+"""The compiled form of a module: PTX, cubin, SASS, and the resources that one thread and one block take.
 
-The disassembler takes longer to start than ptxas for a small kernel, so that it is only asked where somebody wants the
-SASS or the spills depend on it.
+The disassembler takes longer to start than ptxas for a small kernel, so it only runs where the SASS is wanted or the
+spills depend on it.
 
 Spill figures are static, as ptxas reports them: bytes in the code's spill instructions, each counted once however
 often a loop runs it. Code whose threads have neither a stack nor local memory spills nothing. In other code they are
@@ -40,10 +40,10 @@ class Resources:
 
 @dataclass(frozen=True)
 class Artefact:
-    """What one kernel was compiled to for one target. `missing` says why a part is None, one sentence each.
+    """The result of compiling one kernel for one target. `missing` says why a part is None, one sentence each.
 
-    `host` is its host code, as `host_code` gives it: what launches the PTX on the CPU emulator. Where it is not
-    `disassembled`, nobody has asked for its SASS yet: `with_sass` does.
+    `host` is its host code, from `host_code`: it launches the PTX on the CPU emulator. Where it is not `disassembled`,
+    its SASS has not been requested yet: `with_sass` adds it.
     """
 
     kernel: str

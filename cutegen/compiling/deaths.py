@@ -1,4 +1,4 @@
-"""What is said of a job whose compiler's process died or was killed."""
+"""The outcome of a job whose compiler's process died or was killed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a compiler's process sees of this process's environment."""
+"""The environment of a compiler's process, derived from that of this process."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DROPPED_NAMES = frozenset(
 )
 
 IMPORTS = ("torch", "tvm_ffi", "cutlass.cute")
-"""What a process imports that compiles modules."""
+"""The modules that a process imports in order to compile."""
 
 
 def clean_environment(environment: Mapping[str, str], folder: Path) -> dict[str, str]:

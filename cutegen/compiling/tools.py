@@ -40,7 +40,7 @@ class Tool:
     version: str  # of its package, or what `--version` says of one found on PATH
 
     def run(self, *arguments: str) -> str:
-        """What the tool prints to stdout. Raises `ToolError` when it fails or does not end."""
+        """Runs the tool and returns its stdout. Raises `ToolError` when it fails or does not end."""
         try:
             done = subprocess.run(
                 [str(self.path), *arguments],

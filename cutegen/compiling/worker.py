@@ -117,7 +117,7 @@ def tried(job: Job, number: int, *, keep_lines: bool) -> dict[str, Any]:
 
 
 def done(job: Job, number: int, do: Callable[[ModuleType, Path], dict[str, Any]]) -> dict[str, Any]:
-    """What `do` makes of a job's module, loaded from a folder of its own, which has that number; or how it failed.
+    """Loads a job's module from its own folder, which has that number; returns the result of `do`, or how it failed.
 
     Never raises for anything that the module does, `sys.exit` included. Raises Refused.
     """

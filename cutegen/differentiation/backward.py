@@ -141,7 +141,9 @@ class _Forward:
 
     @property
     def overwritten(self) -> dict[Atom, Value]:
-        """What was left in the place of inputs, by what these were; where no name that there is stands in the way."""
+        """Maps each input that the forward overwrites, as an atom, to the value left in its place. An input is missing
+        where no name is free for that value, or where its modes are not the input's.
+        """
         spec, found = self.spec, {}
         taken = {*spec.compute.names(), *spec.compute.targets, *spec.modes}
         for value in self.outputs:
@@ -305,7 +307,9 @@ class _Backward:
         return _as_the_forward(made_spec, spec)
 
     def _tensors(self, chosen: Chosen, compute: Compute) -> Iterator[Tensor]:
-        """What the statements use: gradients that are given, what the forward read and wrote; and what is made."""
+        """Yields the tensors that the statements use: given gradients, tensors that the forward read or wrote, and the
+        gradients that they compute.
+        """
         used = compute.names()
         tensors = {tensor.name: tensor for tensor in self.spec.tensors}
         for name, gradient in self.given.items():

@@ -20,7 +20,7 @@ _KEPT_BY_TORCH = ("exp", "sigmoid", "tanh", "sqrt", "rsqrt")
 
 @dataclass(frozen=True)
 class Value:
-    """What a statement of the forward computed: `meaning`, of tensors and scalars alone."""
+    """A value that a statement of the forward computed; `meaning` expresses it in tensors and scalars alone."""
 
     name: str
     meaning: Sum
@@ -134,9 +134,10 @@ def _with_outputs(chosen: Chosen, outputs: Sequence[Value], bytes_read: Mapping[
 
 
 def _with_what_was_left(chosen: Chosen, before: Atom, value: Value) -> tuple[Chosen, Change] | None:
-    """What the forward left in an input's place, where it says all that was needed of the input: that is gone.
+    """Rewrites gradients that use an overwritten input in terms of what the forward left in its place. Returns None
+    where none of them uses it, or where one would still use it, since the input itself is gone.
 
-    In as many bits as the tensor has, as torch keeps it for what was computed from it in place.
+    What was left has the bits of the tensor's type, as torch keeps it when something is computed in place.
     """
     if all(before not in inside(x) for x in chosen.gradients.values()):
         return None

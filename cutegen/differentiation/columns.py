@@ -24,7 +24,7 @@ def over_rows(x: Sum, rows: frozenset[str]) -> Sum:
 
 
 _Found = tuple[Sum, tuple[str, ...], Powers]
-"""What is summed, along which modes, the innermost first, and which of their sizes that is divided by."""
+"""The expression that is summed, the modes of the sums, innermost first, and the sizes of modes that divide the sum."""
 
 
 def _taken_in(x: Sum, rows: frozenset[str]) -> _Found | None:
@@ -59,7 +59,7 @@ def _of_term(term: Term, rows: frozenset[str]) -> _Found | None:
 
 
 def _of_sum(atom: Atom, rows: frozenset[str]) -> _Found | None:
-    """What is summed by sums inside of each other, if these go along all modes of the rows."""
+    """Returns what nested sums add up, if these are along all modes of the rows; None otherwise."""
     modes: list[str] = []
     inner = of(atom)
     while (part := inner.atom) is not None and part.kind == "reduce" and part.name == "sum" and part.mode in rows:

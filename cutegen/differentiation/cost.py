@@ -1,4 +1,4 @@
-"""What it takes to compute sums: how one way to write a backward is held against another."""
+"""The cost of computing sums, by which one way to write a backward is compared with another."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def reciprocals(sums: Iterable[Sum]) -> int:
 
 
 def divisors(sums: Iterable[Sum]) -> set[Atom]:
-    """What is divided by, in all terms that there are."""
+    """Returns the atoms that any term is divided by, nested terms included; sizes of modes do not count."""
     return {atom for atom, _ in _divided(sums)}
 
 
@@ -45,7 +45,9 @@ def _divided(sums: Iterable[Sum]) -> Iterator[tuple[Atom, int]]:
 
 
 def cost(sums: Iterable[Sum]) -> float:
-    """What sums take to compute, whatever is in several of them once. Factors of all terms come out of a sum."""
+    """Returns the cost of computing sums. An atom counts once, also where several of them have it; factors that all
+    terms of a sum have are taken out of it first.
+    """
     seen: set[Atom] = set()
 
     def of_term(term: Term, weight: float) -> float:

@@ -51,7 +51,7 @@ class Joint:
 
     @property
     def coordinates(self) -> dict[str, Sum]:
-        """What the names mean that stand in a joined expression for coordinates along the modes."""
+        """The meanings, as sums, of the names that replace coordinates along the modes in a joined expression."""
         modes = frozenset([self.mode])
         return {f"coord {part}": of(Atom("coord", part, modes=modes)) for part in self.parts}
 

@@ -98,7 +98,7 @@ class Presenter:
         return [self._factored_signed(x)] if len(x.terms) == 1 or common(x)[0].powers else self._parts(x)
 
     def _choice(self, truth: Atom, other: Atom, yes: Sum, no: Sum) -> tuple[bool, Expr]:
-        """What is one sum where a condition holds and another where it does not."""
+        """Returns a `where` that chooses between two sums by a condition, preceded by whether it is to be negated."""
         one = without(yes, Term(Fraction(1), ((truth, 1),)))
         two = without(no, Term(Fraction(1), ((other, 1),)))
         negative = all(term.number < 0 for term in (*one.terms, *two.terms))
@@ -194,7 +194,7 @@ class Presenter:
         return Binary("/", result, _chain("*", under)) if under else result
 
     def _rank(self, factor: tuple[Atom, int]) -> tuple[bool, int]:
-        """What is given comes first, then what has most modes."""
+        """The sort key of a factor: names in `given` come first, then atoms with most modes."""
         return factor[0].name not in self.given, -len(factor[0].modes)
 
     def _mean(self, atom: Atom) -> Expr:

@@ -299,7 +299,9 @@ def _weight(x: Expr) -> int:
 
 
 def _always_named(x: Expr) -> Iterator[Expr]:
-    """What is named though it is there once: a number of elements, and what is compared with its own extreme."""
+    """Yields the parts that get a name even if they occur once: a number of elements, and a computed value that is
+    compared with a reduction, as with its own extreme.
+    """
     if _is_size(x):
         yield x
     if isinstance(x, Binary) and x.op == "==" and isinstance(x.right, Reduce) and isinstance(x.left, Binary | Call):

@@ -1,7 +1,7 @@
-"""What contenders run on: sets of the same random arguments, as many as keep them out of the L2 cache.
+"""The arguments of contenders: sets of the same random values, as many as keep them out of the L2 cache.
 
-They are normally distributed, but for those of a known formula that have a meaning: a library may ask that targets are
-columns, or compute something else of what is no distribution.
+They are normally distributed, except for arguments that have a meaning in a known formula: a library may require that
+targets are column numbers, or compute something else from values that are no distribution.
 """
 
 from __future__ import annotations
@@ -69,11 +69,11 @@ class Arguments:
         return tuple(places[tensor.name] for tensor in self.spec.outputs)
 
     def compiled(self, number: int) -> tuple[object, ...]:
-        """What the compiled function takes: the tensors of one set, then the scalars."""
+        """Returns the arguments of the compiled function: the tensors of one set, then the scalars."""
         return (*self.sets[number], *self.scalars.values())
 
     def call(self, number: int) -> tuple[list[object], dict[str, object]]:
-        """What the generated function takes by place, and by name, from one set."""
+        """Returns the arguments of the generated function from one set: those by place, and those by name."""
         return as_called(self.spec, self.compiled(number))
 
     def named(self, number: int) -> dict[str, torch.Tensor]:

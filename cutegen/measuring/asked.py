@@ -1,4 +1,6 @@
-"""What measuring asks of a family of kernels and of its op. `cutegen.family` says what each answer means."""
+"""The members of a family of kernels and of its op that measuring uses, as documented in `cutegen.family` and
+`cutegen.ops.op`.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Op(Protocol):
-    """What is computed."""
+    """A kind of computation, which a spec names in `op`."""
 
     @property
     def name(self) -> str: ...
@@ -41,7 +43,7 @@ class Family(Protocol):
 
 
 def op_of(spec: KernelSpec) -> Op:
-    """What a spec computes."""
+    """The op of a spec."""
     return cast(Op, spec.operation)
 
 

@@ -57,7 +57,7 @@ def compile_for(arch: str, options: tuple = ()):
 
 
 def reference(x: torch.Tensor, passes: int, s: float) -> torch.Tensor:
-    """What `launch` makes of `x`, in float64."""
+    """Computes in float64 the values that `launch` leaves in `x`."""
     start, turn = x.double(), float(torch.tensor(s, dtype=torch.float32))
     total = torch.zeros_like(start)
     for i in range(PAIRS):

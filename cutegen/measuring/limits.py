@@ -1,6 +1,6 @@
-"""What the GPU itself can do, measured in the same process: memory by torch's own kernels, arithmetic by `fma`.
+"""Measures the GPU's own limits in the same process: memory by torch's own kernels, arithmetic by `fma`.
 
-What its tensor cores can do is not measured: its data sheet says it.
+The rates of its tensor cores are not measured; they are those of its data sheet.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What there is to know of the GPU that measures, its driver and the software around it."""
+"""Describes the GPU that measurements run on, its driver and the software around it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is asked of a measurement and what comes back, as data that travels between processes and into files."""
+"""Requests for measurements and their results, as data that travels between processes and into files."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ class Timing:
 
 @dataclass(frozen=True)
 class Limits:
-    """What the GPU itself does in the same run.
+    """The rates that the GPU itself reaches in the same run.
 
-    `copy` (read and written both counted), `fill` and `read` are torch's on 1 GiB and more, in GB/s (1e9); `fma` is in
-    TFLOP/s (a multiply-add is two), None if it could not run.
+    `copy` (bytes read and bytes written both count), `fill` and `read` are those of torch on 1 GiB and more, in GB/s
+    (1e9); `fma` is in TFLOP/s (a multiply-add counts as two), None if it could not run.
     """
 
     copy: float
@@ -150,10 +150,10 @@ class Failure:
 
 @dataclass(frozen=True)
 class KernelResult:
-    """What was measured of one kernel, and what could not be.
+    """The figures of one kernel, and the failures to measure it.
 
-    `host` is the time that one call takes the CPU: `call` of the generated function, `compiled` of the bare compiled
-    function, `torch.add` of that with `out=`. It is empty where it was not asked for.
+    `host` is the CPU time of one call: `call` of the generated function, `compiled` of the bare compiled function,
+    `torch.add` of that torch function with `out=`. It is empty where it was not asked for.
     """
 
     kernel: str

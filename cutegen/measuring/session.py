@@ -119,7 +119,7 @@ def visible_device(device: int, environment: Mapping[str, str]) -> str:
 
 @dataclass
 class _Found:
-    """What a worker said about one request."""
+    """The data that a worker has reported for one request."""
 
     request: Request
     measured: list[Measured] = field(default_factory=list)

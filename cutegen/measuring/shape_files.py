@@ -164,7 +164,7 @@ def _is_for(entry: Entry, spec: KernelSpec) -> bool:
 
 
 def _why_for_none(entry: Entry, specs: Sequence[KernelSpec]) -> str:
-    """What is wrong with a shape that is for no kernel."""
+    """Returns the reason why a shape is for none of the kernels."""
     known = {mode for spec in specs for mode in spec.modes}
     if unknown := [mode for mode in entry.sizes if mode not in known]:
         return f"there is no mode `{unknown[0]}`"

@@ -1,4 +1,4 @@
-"""What figures of one kernel at many shapes come to, beside those of its peers."""
+"""Aggregates of one kernel's figures at many shapes, compared with those of its peers."""
 
 from __future__ import annotations
 

@@ -170,7 +170,7 @@ class Acting:
         return found[0]
 
     def found(self, named: Mapping[str, T], name: str) -> T:
-        """What has been given a name. Raises NameError where nothing has."""
+        """Returns the entry of `named` under a name. Raises NameError where there is none."""
         if name not in named:
             raise NameError(f"name {name!r} is not defined")
         return named[name]
@@ -245,7 +245,7 @@ class Acting:
         return view
 
     def counted(self, of: Callable[[Any], Any], text: str) -> Iterator[tuple[Any, int]]:
-        """What `of` makes of a text's value, once for each that there is, and how many active threads have it."""
+        """Yields, for each distinct value of a text, `of(value)` and how many active threads have that value."""
         counts: dict[Any, int] = {}
         for value in self.each(text):
             counts[value] = counts.get(value, 0) + 1

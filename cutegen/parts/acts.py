@@ -46,7 +46,7 @@ class NamedBarrier(NamedTuple):
 
 
 Content: TypeAlias = "tuple[object, ...]"
-"""What stands in a cell: such as the tile and the step of k that were loaded."""
+"""The contents of a cell, for example the tile and the step of k that were loaded."""
 
 
 @dataclass(frozen=True)
@@ -160,7 +160,7 @@ class CpAsyncWaitGroup:
 
 @dataclass(frozen=True)
 class Fence:
-    """What these threads wrote is seen by asynchronous copies that are started afterwards."""
+    """Makes what these threads wrote visible to asynchronous copies that are started afterwards."""
 
 
 @dataclass(frozen=True)
@@ -211,9 +211,9 @@ Act: TypeAlias = (
 
 @dataclass(frozen=True)
 class Run:
-    """What all agents of a cluster do, in their order, from the start of its blocks to their ends. `overlaps` has the
-    cells, by name and first number, that have memory in common with others: these hold nothing any more once such a
-    cell is loaded or written.
+    """The acts of each agent of a cluster, in order, from the start of its blocks to their ends. `overlaps` maps a
+    cell, by name and first number, to the cells that share memory with it: these lose their contents once it is loaded
+    or written.
     """
 
     acts: Mapping[Agent, Sequence[Act]]

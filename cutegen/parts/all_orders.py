@@ -313,7 +313,7 @@ class _Orders:
         return self._on(state, number) if min(arrived) == arrived[number] else None
 
     def _nothing(self, state: State, number: int, act: Act) -> State:
-        """What changes nothing but what follows from the places of the agents."""
+        """Handles an act whose whole effect follows from how far the agents are: it only advances the agent."""
         return self._on(state, number)
 
     def _on(self, state: State, *numbers: int) -> State:

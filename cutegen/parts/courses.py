@@ -42,7 +42,7 @@ def warpgroup_of(agent: Agent) -> Warpgroup:
 
 
 class Under(NamedTuple):
-    """What an agent has begun and has seen done, before one of its acts or at its end."""
+    """The work that an agent has started and has seen completed, before one of its acts or at its end."""
 
     products: int = 0  # groups of products started
     drained: int = 0  # of these, done

@@ -1,6 +1,7 @@
-"""What a kernel has in shared memory, declared once: buffers of tiles and arrays of barriers, and where they lie.
+"""The shared memory of a kernel, declared once: buffers of tiles, arrays of barriers, and where they lie.
 
-Lengths and arrivals are Python of the kernel's constants: as it is printed it is evaluated, for proofs and for sizes.
+Lengths and arrivals are Python expressions of the kernel's constants. Proofs and sizes evaluate the text that is
+printed.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class Buffer:
 
     @property
     def arguments(self) -> list[str]:
-        """What an allocation is called with."""
+        """The arguments of `smem.allocate_tensor` for this buffer, as Python."""
         swizzle = [f"swizzle={self.swizzle}"] if self.swizzle else []
         return [self.element, self.layout, f"byte_alignment={self.alignment}", *swizzle]
 

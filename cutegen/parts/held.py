@@ -1,7 +1,8 @@
-"""What an agent holds as it goes through statements: registers, sums, and what it brought to shared memory itself.
+"""The data that an agent holds as it goes through statements: in registers, in sums, and in the cells of shared memory
+that it filled itself.
 
-All agents of a role do the same, each with its part of every tile. So what an agent brought to a cell itself tells what
-the whole cell must hold when the agent reads it, and proofs hold all others to that.
+All agents of a role do the same, each with its part of every tile. So the content that an agent brought to a cell is
+what the whole cell must hold when the agent reads it, and proofs check that the other agents brought the same.
 """
 
 from __future__ import annotations

@@ -29,8 +29,8 @@ class Read:
 
 @dataclass
 class Written:
-    """What an agent wrote of a cell, or copies to it: when that was done, None while it is under way, and when it was
-    fenced.
+    """An agent's write or copy to a cell, or to a part of it. `event` is its completion, None while it is under way;
+    `fenced` is the fence after it, if there was one.
     """
 
     writer: str
@@ -43,7 +43,7 @@ class Written:
 
 @dataclass
 class Standing:
-    """What stands in a cell since it was loaded or written: by whom, and who has read it."""
+    """The contents of a cell since it was loaded or written, who did that, and who has read them."""
 
     content: Content | None = None
     phase: Phase | None = None  # that a load's bytes belong to
@@ -85,14 +85,14 @@ class Memory:
         self.copies[actor.column].append([])
 
     def wait(self, actor: Actor, course: Course) -> None:
-        """What threads copied is as if they had written it once they have waited for it."""
+        """Turns copies that threads have waited for into writes of these threads, done and not yet fenced."""
         for number in range(course.under[actor.at].copied, course.under[actor.at + 1].copied):
             for written in self.copies[actor.column][number]:
                 written.event = actor.event
                 self.unfenced[actor.column].append(written)
 
     def _changed(self, actor: Actor, act: Write | CpAsync, does: str) -> Written:
-        """What an agent writes to a cell, or copies to it, which may be one part of what several do."""
+        """Records an agent's write or copy to a cell, which may be one part of what several agents write together."""
         old, group = self.cells[act.cell], warpgroup_of(actor.agent)
         own = old.group == group and old.content == act.content
         joins = own and (actor.column not in old.writes or not old.reads)
@@ -111,7 +111,7 @@ class Memory:
         return written
 
     def _taken(self, cell: Cell) -> tuple[Standing, ...]:
-        """What stands in a cell, and in those that have memory in common with it, which hold nothing from now on."""
+        """Returns the contents of a cell and of the cells that share memory with it; the latter lose their contents."""
         others = self.overlaps.get((cell.name, cell.place[0]), ()) if cell.place else ()
         found = [self.cells[cell]]
         for other in [*self.cells] if others else ():

@@ -19,8 +19,8 @@ _SENT = 16  # bytes of a thread's four words
 
 @dataclass(frozen=True)
 class Partition(Statement):
-    """What a tensor map moves of the cells of a tensor, and of the tensor itself: two variables. Where several blocks
-    load the same, each moves the part of its `rank` `among` them.
+    """A `tma_partition`, as two variables: the parts of a tensor's cells, and of the tensor itself, that a tensor map
+    moves. Where several blocks load the same tile, each moves one part of `among`, that of its `rank`.
     """
 
     template = "partition"
@@ -68,7 +68,7 @@ class Load(Statement):
         return self._brings(at, None)
 
     def boxes(self, at: Acting, variable: str, numbers: Iterable[int]) -> Iterator[Act]:
-        """What the loads of several boxes do, one after the other, as one: nobody waits for a box alone."""
+        """Yields the acts of the loads of several boxes as those of one load, since nobody waits for a box alone."""
         found, inside = [], []
         for number in numbers:
             at.variables[variable] = number
@@ -197,7 +197,7 @@ class Drain(Statement):
 
 @dataclass(frozen=True)
 class Fence(Statement):
-    """What threads wrote to shared memory is seen by the copies that they start afterwards."""
+    """Makes what threads wrote to shared memory visible to the copies that they start afterwards."""
 
     template = "fence"
 

@@ -36,11 +36,11 @@ class Statement:
 
     @property
     def parts(self) -> Sequence[tuple[str, Sequence[Statement]]]:
-        """What stands inside of it: bodies, each with the text of the line before it, which is empty for the first."""
+        """The bodies inside the statement, each with the line that precedes it; that is empty for the first body."""
         return ()
 
     def acts(self, at: Acting) -> Iterator[Act]:
-        """What it does, where an agent goes through it."""
+        """The acts of an agent that goes through the statement."""
         return iter(())
 
 
@@ -48,7 +48,7 @@ Body = tuple[Statement, ...]
 
 
 def body_acts(body: Sequence[Statement], at: Acting) -> Iterator[Act]:
-    """What the statements of a body do, one after the other."""
+    """Yields the acts of the statements of a body, in order."""
     for statement in body:
         yield from statement.acts(at)
 
@@ -95,10 +95,10 @@ class Code(Statement):
 
 @dataclass(frozen=True)
 class Included(Statement):
-    """What a template of the family prints, on which nothing else in the tree depends.
+    """Lines that a template of the family prints; nothing else in the tree depends on them.
 
-    `template_name` is as in the family's environment; its lines are indented by `indent` columns, or as the statement
-    is.
+    `template_name` is the template's name in the family's environment. Its lines are indented by `indent` columns, or
+    as the statement is.
     """
 
     template_name: str

@@ -52,7 +52,7 @@ class Gathered(NamedTuple):
 
 
 class Standing(NamedTuple):
-    """What stands in a cell."""
+    """The contents of a cell, how they came there, and whether they have been read."""
 
     content: int = -1
     loaded: bool = False

@@ -1,4 +1,4 @@
-"""What the agents of a cluster do that go through the same statements."""
+"""Traces the acts of all agents of a cluster, which go through the same statements."""
 
 from __future__ import annotations
 
@@ -37,11 +37,12 @@ def traced(
     geometry: Geometry,
     variables: Sequence[Mapping[str, Any]],
 ) -> Run:
-    """What all agents of a cluster do. Raises `Unproved` for a store that nobody can wait for, for what some threads do
-    that all must, for a text without a value, and for what has not been allocated or is beyond the end of an array.
+    """Returns the acts of all agents of a cluster. Raises `Unproved` for a store that nobody can wait for, for an act
+    of all threads in which only some take part, for a text without a value, and for a barrier or cell that has not
+    been allocated or is out of bounds.
 
-    `agents` has all threads of a block, of each agent by its role, its warpgroup and its part of that; `variables` the
-    values of what the statements take as given, of each block by its rank.
+    `agents` maps a role, a warpgroup and a part of it to the agent's threads; together they are all threads of a block.
+    `variables` has, by the rank of each block, the values of the variables that the statements take as given.
     """
     acts: dict[Agent, list[Act]] = {}
     allocated: dict[str, Allocated] = {}

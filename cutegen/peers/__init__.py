@@ -1,1 +1,1 @@
-"""What kernels are measured against: peers, functions of libraries, and which spec computes what one of them does."""
+"""Peers that kernels are measured against, library functions, and which specs compute the same as one of these."""

@@ -1,4 +1,4 @@
-"""What peers ask of a kernel's op. `cutegen.ops.op` says what the answer means."""
+"""The member of a kernel's op that peers use, as documented in `cutegen.ops.op`."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from cutegen.peers.peer import Peer
 
 
 class Op(Protocol):
-    """What is computed."""
+    """A kind of computation, which a spec names in `op`."""
 
     def peers(self, spec: KernelSpec) -> tuple[Peer, ...]: ...
 
 
 def op_of(spec: KernelSpec) -> Op:
-    """What a spec computes."""
+    """The op of a spec."""
     return cast(Op, spec.operation)

@@ -16,8 +16,8 @@ from cutegen.language.model import KernelSpec, Tensor
 from cutegen.peers.normal_form import NormalForms
 
 Meaning = Literal["probabilities", "log-probabilities", "coordinates"]
-"""What the elements of a tensor are, if they are not any floats: each row is a distribution, or the logarithms of one,
-or they are coordinates along a row, which are whole numbers."""
+"""The meaning of a tensor's elements where they cannot be arbitrary floats: each row is a distribution, or the
+logarithms of one, or they are coordinates along a row, which are whole numbers."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What a function of a library is given: arguments by a formula's names, and memory that it may overwrite."""
+"""The arguments of a library's function, by a formula's names, and memory that the function may overwrite."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ class Memory:
 
 @dataclass(frozen=True)
 class Given:
-    """What a function is called on: tensors and scalars by the formula's names, and the outputs that are wanted.
+    """The arguments of a function: tensors and scalars by the formula's names, and the outputs that are wanted.
 
-    `memory` is what it asked for to overwrite.
+    `memory` lists the memory that the function requested in order to overwrite it.
     """
 
     values: Mapping[str, Any]

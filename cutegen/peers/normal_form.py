@@ -1,8 +1,9 @@
-"""What statements compute, as sums that two of them share only if they are equal wherever both are defined.
+"""Normal forms of statements, as sums: two statements have the same form only if they are equal wherever both are
+defined.
 
-Products are multiplied out, also inside of functions and of what is divided by. `where(c, x, y)` is
-`[c] * x + (1 - [c]) * y`, where `[c]` is 1 if the condition holds and 0 if not. So it is the same wherever it stands in
-a product: `where(c, 0, x) * y` is `where(c, 0, x * y)`.
+Products are multiplied out, also inside functions and divisors. `where(c, x, y)` is `[c] * x + (1 - [c]) * y`, where
+`[c]` is 1 if the condition holds and 0 if not. So its place in a product does not matter: `where(c, 0, x) * y` is
+`where(c, 0, x * y)`.
 """
 
 from __future__ import annotations

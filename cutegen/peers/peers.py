@@ -102,7 +102,7 @@ def _like_output(spec: KernelSpec, node: Expr) -> str | None:
 
 
 def product_of(spec: KernelSpec, scalars: Mapping[str, int | float | bool]) -> Product | None:
-    """What cuBLAS is asked for, if one call of it computes all of `compute`; None otherwise."""
+    """Returns the product for one call of cuBLAS that computes all of `compute`; None if no call does."""
     matmul = spec.compute.matmul
     if matmul is None or spec.compute.single is None:
         return None
@@ -124,7 +124,7 @@ def product_of(spec: KernelSpec, scalars: Mapping[str, int | float | bool]) -> P
 
 
 def scaled_of(spec: KernelSpec, scalars: Mapping[str, int | float | bool]) -> Scaled | None:
-    """What torch._scaled_mm is asked for, if one call of it computes all of `compute`; None otherwise."""
+    """Returns the product for one call of torch._scaled_mm that computes all of `compute`; None if no call does."""
     matmul, output = spec.compute.matmul, spec.output
     if matmul is None or len(spec.compute.products) > 1 or spec.compute.single is None:
         return None
@@ -151,7 +151,7 @@ def scaled_of(spec: KernelSpec, scalars: Mapping[str, int | float | bool]) -> Sc
 
 
 def _factors(node: Expr) -> list[Expr]:
-    """What an expression is the product of: itself alone, where it is none."""
+    """Returns the factors of a product; for any other expression, that expression alone."""
     if isinstance(node, Binary) and node.op == "*":
         return [*_factors(node.left), *_factors(node.right)]
     return [node]

@@ -59,7 +59,7 @@ def compile_candidates(
 
 
 def _judged(candidate: Candidate, compiled: Sequence[tuple[Outcome, Module]]) -> Candidate | Dropped:
-    """What becomes of a candidate whose kernels compiled to these outcomes."""
+    """Returns the candidate with its registers, or `Dropped` with the reason, by the outcomes of compiling it."""
     registers: dict[str, dict[str, int]] = {}
     for outcome, module in compiled:
         if not isinstance(outcome, Compiled):

@@ -1,4 +1,4 @@
-"""What the search for a schedule asks of a family of kernels. `cutegen.family` says what each answer means."""
+"""The members of a family of kernels that the search for a schedule uses, as documented in `cutegen.family`."""
 
 from __future__ import annotations
 

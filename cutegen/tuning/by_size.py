@@ -23,7 +23,7 @@ class NoCases(CutegenError):
 
 @dataclass(frozen=True)
 class OfSize:
-    """What the search at one size of the mode came to, and the candidate that its calls get."""
+    """The result of the search at one size of the mode, and the candidate that is chosen for calls of that size."""
 
     size: int
     result: Result

@@ -1,4 +1,4 @@
-"""What searches by the size of a mode came to, as text and as JSON."""
+"""Presents the results of searches by the size of a mode, as text and as JSON."""
 
 from __future__ import annotations
 

@@ -262,7 +262,7 @@ class _Editor:
                 yield Edit(at, at, "".join(self.newline + line for line in lines))
 
     def margin(self, key: Piece) -> str:
-        """What stands before a key of a block, in its line."""
+        """Returns the indentation of a key of a block mapping. Raises EditError where other text precedes the key."""
         margin = self.text[self.line_start(key.start) : key.start]
         if margin.strip():
             raise EditError("a key stands on the line of something else")
@@ -296,6 +296,6 @@ class _Editor:
 
 
 def _inner(node: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    """What the schema says of the value of a key of a mapping."""
+    """Returns the schema of the value of one key of a mapping; empty where there is none."""
     found = node.get("properties", {}).get(key, node.get("additionalProperties"))
     return found if isinstance(found, Mapping) else {}

@@ -1,6 +1,6 @@
-"""What a search found out so far, in a file: one JSON object a line, appended as it becomes known.
+"""The log of a search: a file with one JSON object a line, appended as results become known.
 
-A search that was interrupted reads it and does not time again what was timed under the same conditions.
+A search that was interrupted reads it and does not repeat timings that were made under the same conditions.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ VERSION = 1
 
 @dataclass(frozen=True)
 class Conditions:
-    """What times depend on besides the code. `incumbent` is the digest of the incumbent's body, by kernel.
+    """Conditions that times depend on besides the code. `incumbent` is the digest of the incumbent's body, by kernel.
 
     Times of another GPU or other versions, and times against another incumbent, cannot be compared.
     """
@@ -44,7 +44,7 @@ class Timed:
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """What was timed: the kernel, the digest of its body, and the shape."""
+        """The key of a timing: the kernel, the digest of its body, and the shape as text."""
         return (self.kernel, self.body, shape_text(self.shape))
 
 
@@ -73,9 +73,9 @@ class Log:
         self._file.close()
 
     def timed(self, conditions: Conditions) -> Iterator[Timed]:
-        """What earlier runs timed under these conditions, in their order.
+        """Yields the timings that earlier runs made under these conditions, in their order.
 
-        Lines of other kinds or versions are left out, and so is what is no line of this log.
+        Lines of other kinds or versions are left out, and so are lines that this log did not write.
         """
         wanted = _plain(asdict(conditions))
         for entry in self._old:
@@ -141,7 +141,7 @@ def _ends_with_line(path: Path) -> bool:
 
 
 def _timed(entry: Mapping[str, Any]) -> Timed | None:
-    """What a line about a timing says; None for a line that somebody else wrote."""
+    """Returns the timing that a line records; None for a line that this log did not write."""
     try:
         kernel, body, shape, rounds = (entry[name] for name in ("kernel", "body", "shape", "rounds"))
         named = isinstance(kernel, str) and isinstance(body, str) and type(rounds) is int

@@ -1,4 +1,4 @@
-"""What a search consists of, as data: candidates, what became of them, and what a timer is asked."""
+"""The data of a search: candidates, their outcomes, and the batches that a timer measures."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Candidate:
     registers: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
     def changes(self, from_: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
-        """What differs from another schedule, by dotted path: the old and the new value."""
+        """Returns the differences from another schedule, by dotted path: the old and the new value."""
         return differences(from_, self.schedule)
 
 

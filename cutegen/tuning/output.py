@@ -1,4 +1,4 @@
-"""What a search came to, as text and as JSON."""
+"""Presents the result of a search as text and as JSON."""
 
 from __future__ import annotations
 
@@ -186,13 +186,13 @@ def _candidates(candidates: Sequence[Candidate]) -> list[dict[str, Any]]:
 
 
 def _changes(candidate: Candidate, incumbent: Candidate) -> list[dict[str, Any]]:
-    """What a candidate changes in the spec's schedule, as JSON: `[{path, old, new}]`."""
+    """Returns a candidate's changes to the spec's schedule, as JSON: `[{path, old, new}]`."""
     changes = candidate.changes(incumbent.schedule)
     return [{"path": f"schedule.{path}", "old": old, "new": new} for path, (old, new) in changes.items()]
 
 
 def _set_text(changes: Mapping[str, Sequence[Any]]) -> str:
-    """What a candidate sets in the schedule, in words."""
+    """Returns the fields of the schedule that a candidate sets, as text."""
     kept = [f"{path} {new}" for path, (_, new) in changes.items() if new is not None]
     return ", ".join(kept) or "fields left to planning"
 

@@ -101,7 +101,7 @@ def body_hash(text: str) -> str:
 
 
 def _key(candidate: Candidate) -> str:
-    """What makes two candidates the same: the bodies of their kernels."""
+    """Returns the key that makes two candidates duplicates: a digest of the bodies of their kernels."""
     return digest(" ".join(candidate.bodies.values()))
 
 

@@ -29,10 +29,10 @@ class Options:
 
 @dataclass
 class Result:
-    """What a search came to.
+    """The result of a search.
 
-    `ranking` has those timed in the last run, best first, without the spec as it is. `text` is the spec file with the
-    winner's schedule, None without a winner; `stopped` says why nothing could be timed.
+    `ranking` has the candidates timed in the last run, best first, without the spec as it is. `text` is the spec file
+    with the winner's schedule, None without a winner; `stopped` says why nothing could be timed.
     """
 
     space: Space

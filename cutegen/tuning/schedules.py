@@ -75,7 +75,7 @@ def equal(one: Any, other: Any) -> bool:
 
 
 def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
-    """What changed between two schedules, by dotted path: the old and the new value, None where it is left out."""
+    """Returns the differences of two schedules, by dotted path: old and new value, None where that is left out."""
     before, after = dict(leaves(old)), dict(leaves(new))
     return {
         ".".join(leaf): (before.get(leaf), after.get(leaf))

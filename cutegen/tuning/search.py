@@ -151,7 +151,7 @@ class Search:
         return self.score(candidate) is not None or self.trouble(candidate) is not None
 
     def trouble(self, candidate: Candidate) -> Trouble | None:
-        """What kept a candidate from being timed; a wrong result before anything else."""
+        """Returns what kept a candidate from being timed, a wrong result before other troubles; None if nothing did."""
         found = [
             timed.verdict
             for kernel, shapes in self.shapes.items()
@@ -241,7 +241,7 @@ class Search:
         return 0 if found is None else found.rounds
 
     def _batch(self, task: Task) -> Batch:
-        """What a timer gets for a task."""
+        """Returns the batch of a task for a timer: the incumbent's module, then those of the task's candidates."""
         modules = tuple(_module(c, task.kernel) for c in (self.incumbent, *task.members))
         return Batch(modules, task.shapes, task.rounds)
 
@@ -278,7 +278,9 @@ class Search:
             self.timed[timed.key] = timed
 
     def _news(self, task: Task) -> str | None:
-        """What to tell of a batch: results that are wrong, and a candidate that is faster than all before it."""
+        """Returns the messages about a batch: candidates in trouble, for example with wrong results, and a candidate
+        that is faster than all before it. None where there is nothing to report.
+        """
         lines = []
         for candidate in task.members:
             trouble, score = self.trouble(candidate), self.score(candidate)

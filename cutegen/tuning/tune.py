@@ -335,5 +335,5 @@ def _specs(candidate: Candidate) -> tuple[KernelSpec, ...]:
 
 
 def _json_changes(candidate: Candidate, incumbent: Candidate) -> dict[str, list[Any]]:
-    """What a candidate changes, as JSON: `{path: [old, new]}`."""
+    """Returns a candidate's changes to the incumbent's schedule, as JSON: `{path: [old, new]}`."""
     return {path: [old, new] for path, (old, new) in candidate.changes(incumbent.schedule).items()}
