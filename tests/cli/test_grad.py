@@ -112,7 +112,7 @@ def test_a_broken_spec_a_folder_and_another_op(folder: Path) -> None:
     (folder / "bad.yaml").write_text(SOFTMAX.replace("exp(X", "exp(Q"))
     assert "CG121" in grad("bad.yaml").stderr
     assert "is a folder" in grad(".").stderr
-    assert CliRunner().invoke(cli, ["init", "mm", "--op", "gemm", "--out", "mm.yaml"]).exit_code == 0
+    assert CliRunner().invoke(cli, ["init", "mm", "--op", "gemm", "--atom", "fma", "--out", "mm.yaml"]).exit_code == 0
     result = grad("mm.yaml")
     assert result.exit_code == 2 and "has `op: gemm`, whose statements are not differentiated" in result.stderr
 

@@ -10,11 +10,12 @@ import pytest
 from building_kit import StandInCompiler, StandInVerifier, project, put, snapshot, spec_text, units_of
 from click.testing import CliRunner, Result
 from receipts_kit import MACHINE, measured, put_receipt, receipt
+from specs_kit import modules_of
 
 from cutegen.cli import cli
 from cutegen.measuring.model import Timing
 from cutegen.project.selection import select
-from cutegen.project.sources import gather
+from cutegen.project.sources import Unit
 from cutegen.receipts.beside_modules import receipt_of, receipt_states, units_by_file
 from cutegen.receipts.receipt_text import parse
 from cutegen.receipts.table import END, NONE, START, markdown, put_into
@@ -233,7 +234,7 @@ def test_a_page_that_is_no_text_or_not_there(tmp_path: Path) -> None:
 def test_the_documentation_says_what_the_receipts_say() -> None:
     """`make receipts-table` writes it."""
     selection = select([ROOT / "specs"])
-    units = gather(selection).units
+    units = tuple(Unit(file, module) for file in selection.files for module in modules_of(file.file.stem).values())
     states = receipt_states(units, selection.scopes)
     made = units_by_file(states, units)
     assert {state.state for state in states} <= {"current"}

@@ -151,12 +151,20 @@ def test_init_refuses_bad_names_with_a_good_one(tmp_path: Path, name: str, help:
     assert result.exit_code == 2 and f"help: try {help}" in result.stderr and not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize(("name", "op"), [("c", "gemm"), ("a", "elementwise"), ("B", "gemm"), ("d", "probe")])
-def test_init_refuses_names_that_its_own_spec_has(tmp_path: Path, name: str, op: str) -> None:
-    result = cutegen("init", name, "--op", op)
+@pytest.mark.parametrize(
+    ("name", "op", "more"),
+    [
+        ("c", "gemm", ["--atom", "wgmma"]),
+        ("a", "elementwise", []),
+        ("B", "gemm", ["--atom", "fma"]),
+        ("d", "probe", []),
+    ],
+)
+def test_init_refuses_names_that_its_own_spec_has(tmp_path: Path, name: str, op: str, more: list[str]) -> None:
+    result = cutegen("init", name, "--op", op, *more)
     assert result.exit_code == 2 and not list(tmp_path.iterdir())
     assert f"choose another name, such as `{name.lower()}_{op}`" in result.stderr
-    assert cutegen("init", f"{name.lower()}_{op}", "--op", op).exit_code == 0
+    assert cutegen("init", f"{name.lower()}_{op}", "--op", op, *more).exit_code == 0
 
 
 def test_init_quotes_a_path_with_spaces(tmp_path: Path) -> None:

@@ -1,10 +1,21 @@
-"""The modules of the specs in `specs/`: each file is generated once in a process, whichever tests ask for it."""
+"""The modules of the specs in `specs/`: each file is generated once on a machine, whichever tests ask for it, until
+something of the package changes.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
+import os
+import pickle
+import shutil
+import sys
+import tempfile
 from functools import cache
 from pathlib import Path
 
+import cutegen
+from cutegen.cache_folder import cache_folder, is_trusted
 from cutegen.codegen import Module, generate
 from cutegen.language.document import MapNode, parse_documents
 from cutegen.language.matrix import expand
@@ -38,7 +49,43 @@ def files_with(*words: str) -> list[str]:
 def modules_of(name: str) -> dict[str, Module]:
     """The modules of the file `specs/name.yaml` by their kernels, in its order."""
     text = (ROOT / "specs" / f"{name}.yaml").read_text(encoding="utf-8")
-    return {module.spec.kernel: module for module in generate(text, f"specs/{name}.yaml").modules}
+    kept = KEPT / state_of_package() / f"{name}-{hashlib.sha256(text.encode()).hexdigest()[:16]}.pickle"
+    with contextlib.suppress(OSError):
+        if is_trusted(kept):
+            found: dict[str, Module] = pickle.loads(kept.read_bytes())
+            return found
+    made = {module.spec.kernel: module for module in generate(text, f"specs/{name}.yaml").modules}
+    with contextlib.suppress(OSError):
+        keep(kept, pickle.dumps(made))
+    return made
+
+
+KEPT = cache_folder() / "modules of tests"
+STATES = 8
+"""Of so many states of the package modules are kept."""
+
+
+@cache
+def state_of_package() -> str:
+    """A digest of all that decides how specs are read and modules generated: the files of the package, and Python."""
+    digest = hashlib.sha256(sys.version.encode())
+    folder = Path(cutegen.__file__).parent
+    for file in sorted(folder.rglob("*")):
+        if file.is_file() and "__pycache__" not in file.parts:
+            digest.update(f"{file.relative_to(folder)}\0".encode() + hashlib.sha256(file.read_bytes()).digest())
+    return digest.hexdigest()[:32]
+
+
+def keep(path: Path, data: bytes) -> None:
+    """Writes a file as a whole, in a folder that no other user writes to. Raises OSError."""
+    if not path.parent.exists():
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for old in sorted(KEPT.iterdir(), key=lambda folder: folder.stat().st_mtime, reverse=True)[STATES:]:
+            shutil.rmtree(old, ignore_errors=True)
+    descriptor, aside = tempfile.mkstemp(dir=path.parent)
+    with open(descriptor, "wb") as file:
+        file.write(data)
+    os.replace(aside, path)
 
 
 @cache

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -22,13 +23,21 @@ ROOT = Path(__file__).parents[2]
 GOOD, BAD = starter_text("add", "elementwise", None), "cutegen: 1\nkernel: broken\nop: elementwise\n"
 
 
-@pytest.fixture
-def repository(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Another project, with a spec and the module that a build without a compiler writes for it."""
-    (tmp_path / ".git").mkdir()
-    (tmp_path / "specs").mkdir()
-    (tmp_path / "specs" / "add.yaml").write_text(GOOD)
-    assert run(tmp_path, [*CUTEGEN, "build", "--no-compile", "specs"]).returncode == 0
+    folder = tmp_path_factory.mktemp("built")
+    (folder / ".git").mkdir()
+    (folder / "specs").mkdir()
+    (folder / "specs" / "add.yaml").write_text(GOOD)
+    assert run(folder, [*CUTEGEN, "build", "--no-compile", "specs"]).returncode == 0
+    return folder
+
+
+@pytest.fixture
+def repository(built: Path, tmp_path: Path) -> Path:
+    """A copy of that project, which a test may change."""
+    shutil.copytree(built, tmp_path, dirs_exist_ok=True)
     return tmp_path
 
 

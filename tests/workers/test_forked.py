@@ -19,11 +19,12 @@ KITS = str(Path(__file__).parents[1] / "kits")
 
 
 @pytest.fixture(autouse=True)
-def ended() -> Iterator[None]:
-    """Fork servers of these tests' own, which leave no process behind."""
-    end_fork_servers()
-    yield
-    end_fork_servers()
+def ended(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Fork servers of these tests' own, which leave no process behind. Those of other tests go on."""
+    with monkeypatch.context() as patch:
+        patch.setattr("cutegen.workers.forked._servers", {})
+        yield
+        end_fork_servers()
 
 
 def setup(timeout: float = 30.0, imports: tuple[str, ...] = ("forked_kit",), **variables: str) -> Setup:
