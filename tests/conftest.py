@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,10 +36,6 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-# What is imported and collected stays to the end: to look for garbage there takes a quarter of the time of both.
-gc.disable()
-
-
 # A module is compiled for the emulator once on a machine, however often the tests run.
 COMPILED = CompiledBefore()
 COMPILED.watch()
@@ -67,6 +63,16 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return ByFile(config, log)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """No garbage is looked for meanwhile: that takes a quarter of the time, and all that there is stays."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+
+
 @pytest.hookimpl(tryfirst=True)  # before the marks are looked at
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     leave_for_the_sweep(items, Path(__file__).parent)
@@ -79,7 +85,6 @@ def pytest_collection_finish() -> None:
     a tenth of the time in which a kernel compiles, most of which stays."""
     gc.freeze()
     gc.set_threshold(50_000, 20, 20)
-    gc.enable()
 
 
 @pytest.fixture(scope="session")

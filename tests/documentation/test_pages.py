@@ -111,10 +111,11 @@ def test_the_page_on_families_shows_the_whole_toy() -> None:
 
 
 def test_what_is_made_and_committed_is_current() -> None:
-    for path, text in committed.files().items():
+    found = committed.files()
+    for path, text in found.items():
         assert path.read_text(encoding="utf-8") == text, f"{path.name}: run `make pages`"
     made = {f"{folder}/{page.name}" for folder in ("reference", "lint") for page in (DOCS / folder).glob("*.md")}
-    assert made == {str(path.relative_to(DOCS)) for path in committed.files() if path.parent != DOCS}
+    assert made == {str(path.relative_to(DOCS)) for path in found if path.parent != DOCS}
     assert not set(files_of_site()) & {str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md")}
 
 

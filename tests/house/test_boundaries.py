@@ -40,21 +40,22 @@ def _imports(module: str) -> tuple[Sequence[str], Sequence[str]]:
     return tuple(_imports_in(tree, module)), tuple(_imports_in(tree, module, late=True))
 
 
-def _imports_in(tree: ast.Module, module: str, late: bool = False) -> Iterator[str]:
-    skipped: set[ast.AST] = set()
-    for node in ast.walk(tree):
-        typing_only = isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
-        if typing_only or not late and isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
-            skipped |= set(ast.walk(node)) - {node}
-    for node in ast.walk(tree):
-        if node in skipped:
-            continue
+def _imports_in(tree: ast.AST, module: str, late: bool = False) -> Iterator[str]:
+    """Those that stand in statements within `tree`, but for those for types only."""
+    for node in ast.iter_child_nodes(tree):
+        if not isinstance(node, ast.stmt | ast.excepthandler | ast.match_case):
+            continue  # no expression imports anything
         names: list[str] = []
-        if isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
-            names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
-        elif isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
+        match node:
+            case ast.ImportFrom(module=str(origin), level=0):
+                names = [origin, *(f"{origin}.{alias.name}" for alias in node.names)]
+            case ast.Import():
+                names = [alias.name for alias in node.names]
+            case ast.If(test=ast.Name(id="TYPE_CHECKING")):
+                continue
         yield from {name for name in names if name in FILES and name != module}
+        if late or not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield from _imports_in(node, module, late)
 
 
 def loaded(module: str) -> Iterator[str]:

@@ -23,9 +23,17 @@ FILES = {
 Graph = Mapping[str, Set[str]]
 
 
+def statements(tree: ast.AST) -> Iterator[ast.AST]:
+    """All statements of a tree, and the parts of statements that have others in them."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.stmt | ast.excepthandler | ast.match_case):
+            yield node
+            yield from statements(node)
+
+
 def imported(text: str, files: Set[str]) -> Iterator[str]:
     """Those of the files that a text imports, wherever in it: of `from a import b` it is `a.b` if that is a file."""
-    for node in ast.walk(ast.parse(text)):
+    for node in statements(ast.parse(text)):
         if isinstance(node, ast.ImportFrom):
             assert node.module and not node.level, "imports say where from, from `cutegen` on"
             named = (f"{node.module}.{alias.name}" for alias in node.names)

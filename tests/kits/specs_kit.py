@@ -11,8 +11,10 @@ import pickle
 import shutil
 import sys
 import tempfile
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
+from typing import TypeVar
 
 import cutegen
 from cutegen.cache_folder import cache_folder, is_trusted
@@ -27,6 +29,10 @@ SPECS = tuple(sorted((ROOT / "specs").glob("*.yaml")))
 @cache
 def files_of_kernels() -> dict[str, str]:
     """The file that has each kernel, in the order of `modules_of_specs`: read, not generated, which takes long."""
+    return kept("kernels", [f"{path.stem}\0{path.read_text(encoding='utf-8')}" for path in SPECS], _files_of_kernels)
+
+
+def _files_of_kernels() -> dict[str, str]:
     found = {}
     for path in SPECS:
         documents, _ = parse_documents(path.read_text(encoding="utf-8"), path.name)
@@ -49,18 +55,11 @@ def files_with(*words: str) -> list[str]:
 def modules_of(name: str) -> dict[str, Module]:
     """The modules of the file `specs/name.yaml` by their kernels, in its order."""
     text = (ROOT / "specs" / f"{name}.yaml").read_text(encoding="utf-8")
-    kept = KEPT / state_of_package() / f"{name}-{hashlib.sha256(text.encode()).hexdigest()[:16]}.pickle"
-    with contextlib.suppress(OSError):
-        if is_trusted(kept):
-            found: dict[str, Module] = pickle.loads(kept.read_bytes())
-            return found
-    made = {module.spec.kernel: module for module in generate(text, f"specs/{name}.yaml").modules}
-    with contextlib.suppress(OSError):
-        keep(kept, pickle.dumps(made))
-    return made
+    return kept(name, [text], lambda: {m.spec.kernel: m for m in generate(text, f"specs/{name}.yaml").modules})
 
 
 KEPT = cache_folder() / "modules of tests"
+Made = TypeVar("Made")
 STATES = 8
 """Of so many states of the package modules are kept."""
 
@@ -74,6 +73,19 @@ def state_of_package() -> str:
         if file.is_file() and "__pycache__" not in file.parts:
             digest.update(f"{file.relative_to(folder)}\0".encode() + hashlib.sha256(file.read_bytes()).digest())
     return digest.hexdigest()[:32]
+
+
+def kept(name: str, texts: Sequence[str], make: Callable[[], Made]) -> Made:
+    """What is made of some texts, by earlier tests or now."""
+    path = KEPT / state_of_package() / f"{name}-{hashlib.sha256(repr(texts).encode()).hexdigest()[:16]}.pickle"
+    with contextlib.suppress(OSError):
+        if is_trusted(path):
+            found: Made = pickle.loads(path.read_bytes())
+            return found
+    made = make()
+    with contextlib.suppress(OSError):
+        keep(path, pickle.dumps(made))
+    return made
 
 
 def keep(path: Path, data: bytes) -> None:
