@@ -310,17 +310,10 @@ WHOLE = {
     "generated/test_threads.py": ("test_first_calls_of_many_modules_may_meet",),
     "verbs/exporting/test_cplusplus.py": ("test_no_name_of_a_spec_is_in_the_way_of_cplusplus",),
     "verbs/exporting/test_export.py": ("test_an_example_is_built_by_cmake_and_runs",),
-    "verbs/upgrading/test_verify_with.py": (
-        "test_a_compiler_that_cannot_be_imported",
-        "test_what_another_compiler_breaks_is_told",
-    ),
+    "verbs/upgrading/test_verify_with.py": ("test_a_compiler_that_cannot_be_imported",),
     "use/test_llama.py": ("test_it_trains_as_torch_does",),
-    "use/test_package.py": (
-        "test_it_works_far_from_a_checkout",
-        "test_every_file_of_the_package_is_published",
-    ),
+    "use/test_package.py": ("test_it_works_far_from_a_checkout",),
     # That checks find nothing where nothing is wrong, each verification says that `make test` runs
-    "use/test_pytest_plugin.py": ("test_faults_are_shown_readably",),
     "verification/test_host_promises.py": ("test_what_is_promised_is_kept",),
     "verification/test_telling_cases.py": ("test_the_kernels_themselves_are_right",),
     "verification/test_types_mistaken.py": ("test_what_is_right_is_called_right",),
