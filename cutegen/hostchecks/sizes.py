@@ -68,8 +68,11 @@ def as_promised(host: Host) -> Host | None:
 
 
 def _wide_case(host: Host) -> Case | None:
-    """The case with tensors aligned for accesses as wide as can be, steps included; None where no sizes fit both."""
-    usual = host.plan.ways[0].spec
+    """The case with tensors aligned for accesses as wide as can be, steps included; None where no sizes fit both.
+
+    Of several kernels it is one for that which has the smallest tensors of the kind.
+    """
+    usual = min((kernel.ways[0].spec for kernel in host.plan.kernels), key=lambda spec: prod(small(spec).values()))
     aligned = {t.name: t.align or 1 for t in usual.tensors if t.align != host.spec.tensor(t.name).align}
     sizes = small(usual)
     taken = host.spec.takes(sizes) and usual.takes(sizes)

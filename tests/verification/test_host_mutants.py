@@ -242,6 +242,22 @@ MUTANTS = [
         "the kernel of another GPU, with other strides",
     ),
     (
+        "compared",
+        "the kernel of the first GPU, where all is aligned",
+        r"_compiled\(\w+.get_device\(\), arguments\[-1\]\)(\(\*arguments\)\n    except)",
+        r"_compiled(0, arguments[-1])\1",
+        stand_ins,
+        "the kernel of another GPU, wide accesses",
+    ),
+    (
+        "compared",
+        "32 bits of a step, where all is aligned",
+        r"step \+ here \* \(m.stride\[i\] - step\)",
+        "cutlass.Int64(cutlass.Int32(step + here * (m.stride[i] - step)))",
+        sizes,
+        r"more than 2\^32 elements along M, wide accesses",
+    ),
+    (
         "through_a_workspace",
         "a workspace on the first GPU",
         SPACE,
