@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import product
 from typing import TYPE_CHECKING
 
 from cutegen.hostchecks.asked import family_of
@@ -194,12 +195,13 @@ def _two_windows(
 
 
 def _large(host: Host) -> Iterator[Check]:
-    """Each output of 2^32 bytes, which 32 bits take for 0, with another tensor that starts inside of it."""
+    """Each output of 2^32 bytes or elements, which 32 bits take for 0, with another tensor that starts inside of it."""
     spec, covered = host.spec, family_of(host.spec).covered(host.plan)
     least = {m: spec.static.get(m, max(1, spec.divisible.get(m, 1))) for m in spec.modes}
-    for out, other in _pairs(spec):
+    counts = (("bytes", lambda out: out.dtype.bytes), ("elements", lambda out: 1))
+    for (out, other), (of, unit) in product(_pairs(spec), counts):
         free = [m for m in reversed(out.shape) if m not in spec.static]
-        rest = math.prod(least[m] for m in out.shape if m not in free[:2]) * out.dtype.bytes
+        rest = math.prod(least[m] for m in out.shape if m not in free[:2]) * unit(out)
         elements = 2**32 // rest
         major = 2**16 if len(free) > 1 else elements
         if not free or rest * elements != 2**32 or out.dtype != other.dtype:
@@ -214,7 +216,7 @@ def _large(host: Host) -> Iterator[Check]:
             continue  # nor is a row too long
         views, apart = (_untouched(host, shared, other, sizes) for shared in ((out, other), ()))
         if views is not None and apart is not None:
-            what = f"overlaps {other.argument}, as one of 2^32 bytes"
+            what = f"overlaps {other.argument}, as one of 2^32 {of}"
             yield Check(out.argument, what, partial(_taken, host, views, apart, (out.argument, other.argument)))
 
 

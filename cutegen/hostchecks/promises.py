@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache, partial
+from itertools import islice
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -25,6 +26,7 @@ from cutegen.contract import (
     forget_compiled,
 )
 from cutegen.hostchecks.judging import Check, Host, unnamed
+from cutegen.hostchecks.sizes import made_of, odd_along, where_strides_mean_nothing
 from cutegen.language.model import Scalar
 from cutegen.verification.compare import bits_of
 from cutegen.verification.executor import load_module
@@ -82,6 +84,14 @@ def _gradients(host: Host) -> Iterator[Check]:
 
         taken = host.takes(tensor.argument, "one that wants a gradient, under no_grad", one)
         yield replace(taken, run=partial(_without_gradients, together, taken.run))
+    for mode, sizes in islice(where_strides_mean_nothing(host), 1 if tensors else 0):
+        made = made_of(host, host.views, sizes)
+        for tensor in (t for t in host.spec.tensors if mode in t.shape):
+            made[tensor.name] = odd_along(tensor, made[tensor.name], mode)
+        made |= {t.name: made[t.name].detach().requires_grad_() for t in tensors}
+        what = f"ones that want a gradient and have any stride along {mode}, which is 1, under no_grad"
+        taken = host.with_sizes(sizes).takes(tensors[0].argument, what, made)
+        yield replace(taken, run=partial(_without_gradients, taken.run, taken.run))
 
 
 def _without_gradients(together: Callable[[], str], alone: Callable[[], str]) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from cutegen.contract import copies
 from cutegen.hostchecks.asked import family_of
 from cutegen.hostchecks.judging import Check, Host, unnamed
+from cutegen.hostchecks.parts import COORDINATES
 from cutegen.language.model import KernelSpec, Tensor
 from cutegen.verification.asked import op_of
 from cutegen.verification.cases import Case, align_unit, strides_for
@@ -68,8 +69,11 @@ def as_promised(host: Host) -> Host | None:
 
 
 def _wide_case(host: Host) -> Case | None:
-    """The case with tensors aligned for accesses as wide as can be, steps included; None where no sizes fit both."""
-    usual = host.plan.ways[0].spec
+    """The case with tensors aligned for accesses as wide as can be, steps included; None where no sizes fit both.
+
+    Of several kernels it is one for that which has the smallest tensors of the kind.
+    """
+    usual = min((kernel.ways[0].spec for kernel in host.plan.kernels), key=lambda spec: prod(small(spec).values()))
     aligned = {t.name: t.align or 1 for t in usual.tensors if t.align != host.spec.tensor(t.name).align}
     sizes = small(usual)
     taken = host.spec.takes(sizes) and usual.takes(sizes)
@@ -227,6 +231,10 @@ def _limits(host: Host) -> Iterator[Check]:
         if most <= family_of(spec).largest(host.plan).get(mode, _COORDINATES) and most < _COORDINATES - (1 << 22):
             yield from _far(host, {**least, mode: most}, f"{mode} of {_BLOCKS} tiles", taken=True)
         yield from _far(host, {**least, mode: rounded(mode, most + 1)}, f"{mode} of {_BLOCKS + 1} tiles")
+        most = min(COORDINATES, family_of(spec).largest(host.plan).get(mode, COORDINATES)) // least[mode] * least[mode]
+        yield from _far(host, {**least, mode: most}, f"{mode} of {most} elements", taken=True)
+        if (more := most + least[mode]) <= COORDINATES:
+            yield from _far(host, {**least, mode: more}, f"{mode} of {more} elements")
         yield from _far(host, {**least, mode: rounded(mode, _COORDINATES)}, f"{mode} of 2^31 elements", taken=False)
         if covered[mode] > least[mode]:  # whose last tile has coordinates beyond 31 bits
             last = _COORDINATES - least[mode]
@@ -237,6 +245,10 @@ def _limits(host: Host) -> Iterator[Check]:
     if len(free) > 1:
         sizes = {**least, **{m: rounded(m, (_BLOCKS + 1) * covered[m]) for m in free[:2]}}
         yield from _far(host, sizes, f"{free[0]} and {free[1]} of {_BLOCKS + 1} tiles each")
+        tiles = 1 << (COORDINATES // covered[free[0]]).bit_length() - 1  # of the first, times those of the second
+        sizes = {**least, free[0]: rounded(free[0], (tiles - 1) * covered[free[0]] + 1)}
+        sizes |= {free[1]: rounded(free[1], ((1 << 31) // tiles - 1) * covered[free[1]] + 1)}
+        yield from _far(host, sizes, f"{free[0]} and {free[1]} of 2^31 tiles")
         sizes = {**least, free[0]: rounded(free[0], 1 << 16), free[1]: rounded(free[1], 3 << 14)}
         yield from _far(host, sizes, f"{spec.output.argument} of more than 2^31 elements")
 

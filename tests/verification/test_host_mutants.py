@@ -106,8 +106,33 @@ schedule:
   - {for: {cost: least}, tiler: {M: 128, N: 128, K: 64}, mma: {atom: wgmma}}
 targets: [sm_90a]
 """
+CLUSTERS = """
+cutegen: 1
+kernel: clusters
+op: rowwise
+tensors:
+  X: {shape: [M, N], dtype: bf16}
+  Y: {shape: [M, N], dtype: bf16, role: out}
+compute:
+  - e = exp(X - max(X, N))
+  - Y = e * (1 / sum(e, N))
+static: {N: 16384}
+targets: [sm_90a]
+"""
+ALIGNED = """
+cutegen: 1
+kernel: aligned
+op: elementwise
+tensors:
+  X: {shape: [B, M, N], dtype: f32, align: 16}
+  Y: {shape: [B, M, N], dtype: f32, align: 16, role: out}
+compute: Y = 2 * X
+targets: [sm_80]
+"""
 SPECS = {
     "points": POINTS,
+    "clusters": CLUSTERS,
+    "aligned": ALIGNED,
     "rows": ROWS,
     "chosen": CASES,
     "batch": BATCH,
@@ -242,6 +267,22 @@ MUTANTS = [
         "the kernel of another GPU, with other strides",
     ),
     (
+        "compared",
+        "the kernel of the first GPU, where all is aligned",
+        r"_compiled\(\w+.get_device\(\), arguments\[-1\]\)(\(\*arguments\)\n    except)",
+        r"_compiled(0, arguments[-1])\1",
+        stand_ins,
+        "the kernel of another GPU, wide accesses",
+    ),
+    (
+        "compared",
+        "32 bits of a step, where all is aligned",
+        r"step \+ here \* \(m.stride\[i\] - step\)",
+        "cutlass.Int64(cutlass.Int32(step + here * (m.stride[i] - step)))",
+        sizes,
+        r"more than 2\^32 elements along M, wide accesses",
+    ),
+    (
         "through_a_workspace",
         "a workspace on the first GPU",
         SPACE,
@@ -342,6 +383,32 @@ MUTANTS = [
         "if len(given) < len(TENSORS):\n",
         stand_ins,
         "errors of a launch",
+    ),
+    ("points", "one element less at most", "size <= LARGEST", "size < LARGEST", sizes, "M of 2145386496 elements"),
+    (
+        "clusters",
+        "as many tiles as there are blocks",
+        r"\(2\*\*31 - 1\) // CLUSTER",
+        "2**31 - 1",
+        sizes,
+        "M of 1073741824 elements",
+    ),
+    ("batch", "one tile too many", r"MOST_TILES = 2\*\*31 - 1", "MOST_TILES = 2**31", sizes, r"of 2\^31 tiles"),
+    (
+        "points",
+        "32 bits count elements",
+        r"\(integer\(n\), integer",
+        "(n, integer",
+        memory,
+        r"overlaps x, as one of 2\^32 elements",
+    ),
+    (
+        "aligned",
+        "a gradient counts under no_grad where strides are others",
+        r"free = not \(x.requires_grad and torch.is_grad_enabled\(\)\)",
+        "free = not x.requires_grad",
+        promises,
+        "which is 1, under no_grad",
     ),
     ("points", "results the other way round", r"return y, z\n", "return z, y\n", promises, "accepts"),
     (

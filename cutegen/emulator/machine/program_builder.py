@@ -266,6 +266,7 @@ class _Builder:
             operation = dependency_control(instruction)
         elif opcode == "setmaxnreg":
             operation = register_budget(instruction)
+            self.ordered = True
         elif opcode in ("ldmatrix", "stmatrix"):
             operation = matrix_copy_operation(instruction, slots, places, self._note_size)
         else:

@@ -26,6 +26,7 @@ static inline int knows_mbarrier(const s32 *row, const s64 *given, s64 member, c
 
 // Whether the phase with a parity has ended as a member knows it, 2 for one that this cannot tell.
 static inline int phase_ended(const s32 *row, const s64 *given, const s64 *mbarrier, s64 parity) {
+    if (parity >> 1) return 2;
     s64 phase = mbarrier[PHASE], known = row[given[USE_WARPS] + mbarrier[AGENT]], last = phase;
     if (phase > 0 && mbarrier[ENDED] > known) {
         last = phase - 1;

@@ -88,6 +88,10 @@ class PhaseWait:
         if self.slot in lanes.poison:
             lanes.refuse(lanes.poison[self.slot], mask, "which phase to wait for", self.instruction)
         uses = self.where.uses(lanes, mask)
+        if self.parity and has_any(neither := wanted >> 1 != 0):
+            at = int(neither.argmax())
+            text = f"waits for a phase of parity {wanted[at]}: a parity is 0 or 1"
+            raise Stop("mbarrier", text, self.instruction, uses.lane(at), address=int(uses.offsets[at]))
         found = np.zeros(lanes.shape, np.bool_)
         found[mask] = lanes.team.mbarriers.test(uses, wanted, parity=self.parity, relaxed=self.relaxed)
         return found

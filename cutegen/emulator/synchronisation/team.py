@@ -17,6 +17,7 @@ from cutegen.emulator.synchronisation.bulk_groups import BulkGroups
 from cutegen.emulator.synchronisation.cluster_barriers import ClusterBarriers
 from cutegen.emulator.synchronisation.mbarriers import Mbarriers
 from cutegen.emulator.synchronisation.product_groups import ProductGroups
+from cutegen.emulator.synchronisation.register_pool import RegisterPool
 
 _LATE = 0.5  # of what is sent
 
@@ -40,6 +41,7 @@ class Team:
         self.mbarriers = Mbarriers(self.clocks)
         self.bulk_groups = BulkGroups()
         self.products = ProductGroups(shape)
+        self.registers = RegisterPool(shape)
         self._product_agents: dict[int, int] = {}  # by the number of a warpgroup
         self.failed: dict[int, Array] = {}
         self._chance = chance

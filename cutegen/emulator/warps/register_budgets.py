@@ -1,15 +1,18 @@
-"""setmaxnreg: how many registers a warp of a warpgroup may have from here on, which nothing that is emulated counts."""
+"""setmaxnreg: how many registers a warp of a warpgroup may have from here on."""
 
 from __future__ import annotations
 
+import numpy as np
+
 from cutegen.emulator.instructions.reader import InstructionReader
-from cutegen.emulator.lanes import Mask
+from cutegen.emulator.lanes import Mask, spread
 from cutegen.emulator.operations.operands import Operation
 from cutegen.emulator.operations.state import Lanes
 from cutegen.emulator.ptx.model import Immediate, Instruction
 from cutegen.emulator.warps.by_warp import check_whole_warps
 
 _LEAST, _MOST, _STEP = 24, 256, 8
+_ALL = np.ones((1, 1), np.bool_)
 
 
 def register_budget(instruction: Instruction) -> Operation:
@@ -22,8 +25,11 @@ def register_budget(instruction: Instruction) -> Operation:
     (count,) = reader.operands(1)
     if not isinstance(count, Immediate) or count.width is not None or count.bits not in range(_LEAST, _MOST + 1, _STEP):
         reader.fail(f"a multiple of {_STEP} from {_LEAST} to {_MOST} was expected")
+    share = count.bits
 
-    def check(lanes: Lanes, mask: Mask) -> None:
+    def take(lanes: Lanes, mask: Mask) -> None:
         check_whole_warps(lanes, mask, instruction)
+        active = lanes.active(mask)
+        lanes.team.registers.share(spread(_ALL if active is None else active, lanes.shape), share, instruction)
 
-    return check
+    return take

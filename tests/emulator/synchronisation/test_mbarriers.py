@@ -185,6 +185,14 @@ def test_a_phase_that_parity_cannot_tell(seed: int) -> None:
     assert run(once, cluster=1, role="inout", seed=seed)[0].ok
 
 
+@pytest.mark.parametrize("parity", ["2", "-1", "%r9"])
+def test_a_parity_is_0_or_1(parity: str) -> None:
+    """The phases that bit 0 of others would name have ended."""
+    some = "add.u32 %r9, %r0, 2;\n" + INIT.format(64) + ARRIVE + (spin(0, 0) + ARRIVE) * (parity == "-1")
+    found = wrong(some + spin(1, parity), cluster=1, seed=0)
+    assert found.kind == "mbarrier" and "a parity is 0 or 1" in found.explanation
+
+
 # -------------------------------------------------------------------------------------------------- across the cluster
 
 THERE = "mapa.shared::cluster.u32 %r14, %r4, %r11;\n"  # the start of the peer's memory
