@@ -19,6 +19,7 @@ from cutegen.verification.forms import runners_of_forms
 
 NO_UNITS: Mapping[str, int] = MappingProxyType({})
 WELL_ALIGNED = 256  # bytes: of a base address that is not at its least alignment
+_SEVERAL = 3  # rows: one alone may have the memory of others
 
 
 @dataclass(frozen=True)
@@ -206,17 +207,29 @@ def _all_but_one(plan: Plan, usual: Plan, seed: int, *, whole: bool) -> Iterator
 
 
 def _just_beyond(plan: Plan, usual: Plan, seed: int) -> Iterator[Case]:
-    """Cases of the least sizes that one of several kernels is not for, as they are too large, and which fit it else."""
+    """Cases of the largest sizes that one of several kernels is for, and of the least that are too large for it and fit
+    it else.
+    """
     kernel, spec = plan.spec, usual.spec
     aligned = {t.name: t.align or 1 for t in spec.tensors if t.align != kernel.tensor(t.name).align}
     for mode in spec.within:
         step = max(1, spec.divisible.get(mode, 1))
-        beyond = spec.sizes_of(mode)[1] // step * step + step
+        most = spec.sizes_of(mode)[1] // step * step
         least = {m: kernel.static.get(m, between(kernel, m, 1)) for m in kernel.modes}
-        sizes = {**least, mode: beyond}
-        if kernel.takes(sizes) and family_of(kernel).accepted(kernel, dict(sizes)) == sizes:
-            why = "the least that the case is not for"
-            yield Case(f"{mode} beyond {usual.case}", why, sizes, "padded", seed=seed, aligned=aligned)
+        beyond = {**least, mode: most + step}
+        if not _taken(kernel, beyond):
+            continue
+        own = {m: spec.static.get(m, between(spec, m, _SEVERAL)) for m in spec.modes} | {mode: most}
+        if _taken(kernel, own):
+            why = "the most that the case is for"
+            yield Case(f"{mode} at most {usual.case}", why, own, "padded", seed=seed, aligned=aligned)
+        why = "the least that the case is not for"
+        yield Case(f"{mode} beyond {usual.case}", why, beyond, "padded", seed=seed, aligned=aligned)
+
+
+def _taken(spec: KernelSpec, sizes: dict[str, int]) -> bool:
+    """Whether a call may have these sizes."""
+    return spec.takes(sizes) and family_of(spec).accepted(spec, dict(sizes)) == sizes
 
 
 def _outer(spec: KernelSpec) -> Iterator[str]:

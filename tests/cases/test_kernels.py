@@ -162,6 +162,13 @@ def test_the_least_size_that_a_case_is_not_for_is_run() -> None:
     assert found == {"N beyond case 2 (N <= 8)": 9}
 
 
+def test_the_largest_size_that_a_case_is_for_is_run() -> None:
+    """On several rows: those of a workspace that is too small for them reach into each other."""
+    found = {case.name: case.sizes for case in derive_cases(module_of("scale").plan) if "at most" in case.name}
+    assert {name: sizes["N"] for name, sizes in found.items()} == {"N at most case 2 (N <= 8)": 8}
+    assert all(sizes["M"] > 1 for sizes in found.values())
+
+
 def test_of_a_target_those_cases_count_that_it_has() -> None:
     """The blocks of a multiprocessor are not fewer because of a case for another target."""
     text = SUMS.replace("{target: sm_90a, N: 64}", "{target: sm_90a, N: 8192}").replace("tiler: {N: 32}", "keep: smem")
