@@ -122,7 +122,8 @@ def derive_cases(plan: Plan) -> tuple[Case, ...]:
                 wanted = (place in general or not request.once) and (place in runners or not request.form)
                 if wanted and (number == 0 or request.every_way):
                     _add(cases, plan, kernel, way, request, tiles, number)
-        beside = [*_just_beyond(plan, ways[0], len(cases))]
+        own_cases = [case for case in cases.values() if case.of[0] == kernel.case]
+        beside = [*_just_beyond(plan, ways[0], len(cases), own_cases)]
         if len(ways) > 1 or kernel is not plan:
             targets = told.setdefault(_family(kernel) if len(ways) > 1 else "", set())
             whole = not targets.issuperset(kernel.spec.targets)
@@ -206,9 +207,9 @@ def _all_but_one(plan: Plan, usual: Plan, seed: int, *, whole: bool) -> Iterator
                 yield Case(f"{name} alone has rows at {half}{of}", why, sizes, "padded", seed=seed, aligned=at_half)
 
 
-def _just_beyond(plan: Plan, usual: Plan, seed: int) -> Iterator[Case]:
-    """Cases of the largest sizes that one of several kernels is for, and of the least that are too large for it and fit
-    it else.
+def _just_beyond(plan: Plan, usual: Plan, seed: int, others: Sequence[Case]) -> Iterator[Case]:
+    """Cases of the largest sizes that one of several kernels is for, unless one of its `others` has them with as many
+    rows, and of the least that are too large for it and fit it else.
     """
     kernel, spec = plan.spec, usual.spec
     aligned = {t.name: t.align or 1 for t in spec.tensors if t.align != kernel.tensor(t.name).align}
@@ -220,11 +221,16 @@ def _just_beyond(plan: Plan, usual: Plan, seed: int) -> Iterator[Case]:
         if not _taken(kernel, beyond):
             continue
         own = {m: spec.static.get(m, between(spec, m, _SEVERAL)) for m in spec.modes} | {mode: most}
-        if _taken(kernel, own):
+        if _taken(kernel, own) and not any(_has(other, own, mode) for other in others):
             why = "the most that the case is for"
             yield Case(f"{mode} at most {usual.case}", why, own, "padded", seed=seed, aligned=aligned)
         why = "the least that the case is not for"
         yield Case(f"{mode} beyond {usual.case}", why, beyond, "padded", seed=seed, aligned=aligned)
+
+
+def _has(case: Case, sizes: Mapping[str, int], mode: str) -> bool:
+    """Whether a case has that size of a mode, and of the others no less."""
+    return case.sizes[mode] == sizes[mode] and all(case.sizes[m] >= size for m, size in sizes.items())
 
 
 def _taken(spec: KernelSpec, sizes: dict[str, int]) -> bool:

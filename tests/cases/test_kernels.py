@@ -11,6 +11,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from specs_kit import modules_of
 from sweep_kit import sampled
 
 from cutegen.analysis.proof import prove
@@ -164,9 +165,13 @@ def test_the_least_size_that_a_case_is_not_for_is_run() -> None:
 
 def test_the_largest_size_that_a_case_is_for_is_run() -> None:
     """On several rows: those of a workspace that is too small for them reach into each other."""
-    found = {case.name: case.sizes for case in derive_cases(module_of("scale").plan) if "at most" in case.name}
-    assert {name: sizes["N"] for name, sizes in found.items()} == {"N at most case 2 (N <= 8)": 8}
-    assert all(sizes["M"] > 1 for sizes in found.values())
+    plan = modules_of("softmax")["softmax"].plan
+    bounded = [kernel for kernel in plan.kernels if "N <=" in kernel.case]
+    assert len(bounded) > 5
+    for kernel in bounded:
+        _, most = kernel.spec.sizes_of("N")
+        sizes = [case.sizes for case in derive_cases(plan) if case.of[0] == kernel.case]
+        assert any(one["N"] == most and one["M"] > 1 for one in sizes), kernel.case
 
 
 def test_of_a_target_those_cases_count_that_it_has() -> None:
