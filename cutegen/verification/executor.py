@@ -190,7 +190,7 @@ class EmulatorExecutor:
         from cutegen.emulator import FixedGrid
 
         if grid is not None and not self._is_compiled(module) and asks_multiprocessors(module):
-            # It is compiled for so many at once, and not for the blocks of a GPU before
+            # Compiled for that grid alone: to compile it for a whole GPU first would take as long again
             module, grid = with_blocks(module, grid), None
         try:
             return self._run(module, spec, args, orders, judge, blocks, grid)

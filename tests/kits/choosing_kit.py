@@ -4,25 +4,18 @@ from __future__ import annotations
 
 from functools import cache
 
-from cutegen.language.diagnostics import SpecError
+from lint_kit import resolved
+
 from cutegen.language.reader import read_specs
-from cutegen.lint import check
-from cutegen.planning import make_plan, resolve
+from cutegen.planning import make_plan
 from cutegen.planning.plan import Plan
-from cutegen.planning.report import Report
 
 
 @cache
 def plan_of(text: str) -> Plan:
     """The plan of a spec, as that of its module, which takes longer to print. Raises SpecError as `generate` does."""
     (spec,) = read_specs(text, "x.yaml")
-    report = Report(spec.source)
-    resolved = resolve(spec, report)
-    if not report.failed:
-        check(resolved, report)
-    if report.failed:
-        raise SpecError(report.diagnostics)
-    return make_plan(resolved)
+    return make_plan(resolved(spec)[0])
 
 
 def text(

@@ -22,16 +22,22 @@ def found_in(text: str) -> tuple[Diagnostic, ...]:
 
 def advice(text: str) -> list[Diagnostic]:
     """What is said on the speed of a kernel that is right."""
-    found: list[Diagnostic] = []
-    for spec in read_specs(text, "x.yaml"):  # as `generate` does it, which prints the module besides
-        report = Report(spec.source)
-        resolved = resolve(spec, report)
-        if not report.failed:
-            check(resolved, report, performance=True)
-        if report.failed:
-            raise SpecError(report.diagnostics)
-        found += (d for d in report.diagnostics if d.code in ADVICE)
-    return found
+    reports = [resolved(spec, performance=True)[1] for spec in read_specs(text, "x.yaml")]
+    return [d for report in reports for d in report.diagnostics if d.code in ADVICE]
+
+
+def resolved(spec: KernelSpec, *, performance: bool = False) -> tuple[KernelSpec, Report]:
+    """A resolved spec and its report, as `generate` has them, which takes longer since it prints the module.
+
+    Raises SpecError as `generate` does.
+    """
+    report = Report(spec.source)
+    found = resolve(spec, report)
+    if not report.failed:
+        check(found, report, performance=performance)
+    if report.failed:
+        raise SpecError(report.diagnostics)
+    return found, report
 
 
 def checked(spec: KernelSpec) -> list[Diagnostic]:

@@ -13,6 +13,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from functools import cache
+from importlib import metadata
 from pathlib import Path
 from typing import TypeVar
 
@@ -66,8 +67,11 @@ STATES = 8
 
 @cache
 def state_of_package() -> str:
-    """A digest of all that decides how specs are read and modules generated: the files of the package, and Python."""
-    digest = hashlib.sha256(sys.version.encode())
+    """A digest of all that decides how specs are read and modules generated: the files of the package, the libraries
+    that it reads and prints with, and Python.
+    """
+    versions = [metadata.version(library) for library in ("pyyaml", "jsonschema", "jinja2", "tensor-layouts")]
+    digest = hashlib.sha256(f"{sys.version} {versions}".encode())
     folder = Path(cutegen.__file__).parent
     for file in sorted(folder.rglob("*")):
         if file.is_file() and "__pycache__" not in file.parts:
