@@ -19,6 +19,7 @@ from cutegen.codegen.formatting import (
 )
 from cutegen.codegen.padding import moved, padding_context
 from cutegen.codegen.parts import KernelParts
+from cutegen.codegen.places import place_modes, with_places
 from cutegen.expressions.places import ONE, modes_compared
 from cutegen.language import torch_ops
 from cutegen.language.model import KernelSpec, Scalar, Tensor
@@ -59,6 +60,7 @@ def host_context(plan: Plan, parts: KernelParts, *, compiles: bool = True) -> di
         "call_parameters": _call_parameters(spec),
         "settled": call("if not _validate_or_retry(", arguments, "):", 8),
         "host_summary": summary(spec),
+        "place_modes": place_modes(spec),
         "documentation": [
             *((f"tensors.{t.name}", document_tensor(spec, t, parts)) for t in (*spec.inputs, *spec.named)),
             *((x.path, x.documentation) for x in spaces),
@@ -134,6 +136,7 @@ def _size_tables(spec: KernelSpec, parts: KernelParts) -> list[tuple[str, str]]:
     defaults = {mode: str(default_size(spec, mode)) for mode in spec.modes if mode not in spec.static}
     divisible = {mode: str(1 if mode in spec.static else spec.divisible.get(mode, 1)) for mode in spec.modes}
     largest = {mode: parts.largest.get(mode, LARGEST) for mode in spec.modes}
+    places = {name: python_tuple([f'"{mode}"' for mode in modes]) for name, modes in place_modes(spec).items()}
     inputs, outputs = (tuple(f'"{t.argument}"' for t in tensors) for tensors in (spec.inputs, spec.outputs))
     return [
         ("", f"INPUTS = {python_tuple(inputs)}  # by position; outputs that are not read are keyword-only"),
@@ -142,6 +145,7 @@ def _size_tables(spec: KernelSpec, parts: KernelParts) -> list[tuple[str, str]]:
         *([("divisible", _table("DIVISIBLE", divisible))] if _divides(spec) else []),
         ("static" if spec.static else "", _table("STATIC", {m: str(n) for m, n in spec.static.items()})),
         ("", _table("LARGEST", largest)),
+        *([("", f"{_table('PLACES', places)}  # modes along which they are taken")] if places else []),
     ]
 
 
@@ -256,7 +260,9 @@ def _results(plan: Plan) -> dict[str, Any]:
     quoted = [f"`{output}`" for output in outputs]
     told = " and ".join([", ".join(quoted[:-1]), quoted[-1]] if quoted[:-1] else quoted)
     made = [
-        f"{t.argument if can_be_made(plan.spec, t) else f'torch.empty_like({t.argument})'}.copy_({x})"
+        with_places(plan.spec, t, x)
+        if t.at
+        else f"{t.argument if can_be_made(plan.spec, t) else f'torch.empty_like({t.argument})'}.copy_({x})"
         for t, x in zip(plan.spec.outputs, reference.results, strict=True)
     ]
     return {
@@ -299,13 +305,24 @@ def document_tensor(spec: KernelSpec, tensor: Tensor, parts: KernelParts, *, for
     contiguous = f"{tensor.major} contiguous, " if tensor.major else ""
     if tensor.dense:
         contiguous = f"{' and '.join(tensor.dense)} contiguous without gaps, "
-    return f"{text}{contiguous}{aligned}{use}{made}{_of_no_place(spec, tensor)}."
+    at = "".join(f" at {spec.tensor(index).argument} along {mode}" for mode, index in tensor.at)
+    return f"{text}{contiguous}{aligned}{use}{at}{made}{_of_no_place(spec, tensor)}{_as_places(spec, tensor)}."
 
 
 def _of_no_place(spec: KernelSpec, tensor: Tensor) -> str:
     """Notes that integers out of range equal no coordinate of a mode, where elements are compared by `==` or `!=`."""
     modes = modes_compared(spec.compute, tensor.name, ("==", "!=")) if tensor.dtype.is_integer else ()
     return "".join(f"; what is not in 0 ... {mode} - 1 equals no place along {mode}" for mode in modes)
+
+
+def _as_places(spec: KernelSpec, tensor: Tensor) -> str:
+    """Notes that what a tensor of places holds is not checked, and what it must be."""
+    taken = [(t, mode) for t in spec.tensors for mode, index in t.at if index == tensor.name]
+    if not taken:
+        return ""
+    modes = dict.fromkeys(mode for _, mode in taken)
+    said = f"; in 0 ... {' - 1 and 0 ... '.join(modes)} - 1"
+    return f"{said}{', no two alike' * any(t.writes for t, _ in taken)}: not checked"
 
 
 def _inputs(spec: KernelSpec) -> Mapping[str, Any]:

@@ -20,6 +20,7 @@ from cutegen.expressions.tree import Compute, Expr, Reduce, walk
 from cutegen.expressions.widths import is_whole
 from cutegen.language.model import MAX_STATEMENTS, Bench, Expect, KernelSpec, Source, Tensor, Verify
 from cutegen.language.names import MAX_KERNEL_NAME, MAX_NAME, suggestion
+from cutegen.language.tensor import with_elements
 from cutegen.language.torch_key import TorchOp
 from cutegen.lint import check
 from cutegen.ops.op import op_of
@@ -56,10 +57,12 @@ def backward(spec: KernelSpec, wrt: Sequence[str] = (), of_outputs: Sequence[str
     wanted = _wanted(spec, wrt)
     given = _given(spec, of_outputs)
     try:
-        return _Backward(_Forward(spec, Joint.of(spec, wanted)), wanted, given, bool(wrt)).made()
+        made = _Backward(_Forward(spec, Joint.of(spec, wanted)), wanted, given, bool(wrt)).made()
     except NoForm as error:
         message = f"the statements of {spec.kernel} cannot be differentiated: {error}"
         raise DifferentiationError(message, "make a number that is taken to high powers a scalar of the spec") from None
+    at_places = (t.name for t in spec.tensors if t.at and t.reads and t.dtype.is_float and not wrt)
+    return replace(made, without=(*made.without, *at_places))
 
 
 def _given(spec: KernelSpec, names: Sequence[str]) -> tuple[str, ...]:
@@ -92,7 +95,16 @@ def _wanted(spec: KernelSpec, wrt: Sequence[str]) -> tuple[Tensor, ...]:
             raise DifferentiationError(message, help)
     if not able:
         raise DifferentiationError(f"{spec.kernel} reads no tensor of floats, so there is nothing to differentiate by")
-    return tuple(tensor for tensor in able if not wrt or tensor.name in wrt)
+    chosen = tuple(tensor for tensor in able if not wrt or tensor.name in wrt)
+    taken = [tensor for tensor in chosen if tensor.at]
+    if taken and (wrt or len(taken) == len(chosen)):
+        index = taken[0].at[0][1]
+        message = f"`{taken[0].name}` is read at the places of `{index}`: its gradient adds up what equal places give"
+        help = (
+            f"no order of those sums is fixed: use torch's `index_add_` on the gradient of `{taken[0].name}[{index}]`"
+        )
+        raise DifferentiationError(message, help)
+    return tuple(tensor for tensor in chosen if not tensor.at)
 
 
 class _Forward:
@@ -130,8 +142,8 @@ class _Forward:
                 self.values.append(Value(name, meaning))
 
     def element(self, tensor: Tensor) -> Atom:
-        """The atom of a tensor."""
-        return named(tensor.name, self.joint.modes(tensor.modes))
+        """The atom of a tensor, with the modes of its elements."""
+        return named(tensor.name, self.joint.modes(self.spec.by_element.tensor(tensor.name).modes))
 
     @property
     def kept(self) -> list[Value]:
@@ -205,8 +217,8 @@ class _Backward:
             message = f"no float that {self.spec.kernel} writes depends on {names} in a way that has a gradient"
             help = "comparisons, whole numbers and `round`, `floor` and `ceil` have none"
             raise DifferentiationError(message, help)
-        widest = max(len(tensor.modes) for tensor in self.spec.tensors)
-        read = {t.name: t.dtype.bytes for t in self.spec.tensors if len(t.modes) == widest}
+        widest = max(len(tensor.modes) for tensor in self.spec.by_element.tensors)
+        read = {t.name: t.dtype.bytes for t in self.spec.by_element.tensors if len(t.modes) == widest}
         read |= {f"{name}{AFTER}": size for name, size in read.items()}
         results = {self.made_of[name]: x for name, x in found.items()}
         chosen = choose(results, self.forward.values, self.forward.kept, self.forward.overwritten, read)
@@ -216,7 +228,7 @@ class _Backward:
     def _found(self) -> dict[str, Sum]:
         """The gradients, by the names of the tensors that they are of."""
         joint = self.forward.joint
-        shapes = {tensor.name: joint.modes(tensor.modes) for tensor in self.spec.tensors}
+        shapes = {tensor.name: joint.modes(tensor.modes) for tensor in self.spec.by_element.tensors}
         pairs = []
         for value in self.forward.outputs:
             if value.name not in self.given:
@@ -256,7 +268,7 @@ class _Backward:
 
     def _rows(self, gradient: str) -> frozenset[str]:
         """The modes of the rows that a gradient is summed over; none where it has other modes than the row's own."""
-        tensors, joint = self.spec.tensors, self.forward.joint
+        tensors, joint = self.spec.by_element.tensors, self.forward.joint
         widest = max(tensors, key=lambda tensor: len(tensor.modes))
         row = joint.mode or widest.contiguous
         of = next(tensor for tensor in tensors if self.made_of.get(tensor.name) == gradient)
@@ -276,7 +288,7 @@ class _Backward:
             compute, {*(t.name for t in tensors), *(s.name for s in scalars), *compute.targets}
         )
         reduces = any(isinstance(node, Reduce) for value in compute.values for node in walk(value))
-        shapes = {tensor.shape for tensor in tensors if tensor.writes}
+        shapes = {tensor.shape for tensor in with_elements(tensors) if tensor.writes}
         if not reduces and len(shapes) > 1:
             names = [tensor.name for tensor in self.wanted if self.made_of[tensor.name] in chosen.gradients]
             message = f"the gradients of {' and '.join(names)} have different modes, and nothing is reduced"
@@ -310,8 +322,10 @@ class _Backward:
         """Yields the tensors that the statements use: given gradients, tensors that the forward read or wrote, and the
         gradients that they compute.
         """
-        used = compute.names()
+        used = set(compute.names())
         tensors = {tensor.name: tensor for tensor in self.spec.tensors}
+        of = {**tensors, **{gradient: tensors[name] for name, gradient in (self.given | self.made_of).items()}}
+        used |= {index for name in used | {*chosen.gradients} if name in of for _, index in of[name].at}
         for name, gradient in self.given.items():
             if gradient in used:
                 yield replace(tensors[name], name=gradient, role="in")

@@ -14,6 +14,7 @@ from cutegen.language.model import KernelSpec
 from cutegen.planning.plan import Plan
 from cutegen.planning.recent import Recent
 from cutegen.reference.bounds import evaluate
+from cutegen.reference.taking import elements
 from cutegen.verification.cases import Case
 from cutegen.verification.compare import compare
 from cutegen.verification.executor import CannotRun, Executor
@@ -162,7 +163,8 @@ class Host:
         def judge(by: str) -> None:
             self.executor.synchronize()
             for name in (name for name in expected if name in given):
-                result = compare(given[name].detach(), *expected[name])
+                found = elements(self.spec, given)[name].detach()
+                result = compare(found, *expected[name])
                 if not result.ok:
                     which = f" in {name}" * (len(expected) > 1)
                     wrong.append(f"{by or 'it'} gives a wrong result{which}: {result.reason}")

@@ -15,7 +15,7 @@ from cutegen.hostchecks.parts import COORDINATES
 from cutegen.hostchecks.sizes import made_of
 from cutegen.language.model import KernelSpec, Tensor
 from cutegen.verification.cases import WELL_ALIGNED, Case, align_unit, strides_for
-from cutegen.verification.data import data_for
+from cutegen.verification.places import input_for
 
 if TYPE_CHECKING:
     import torch
@@ -134,8 +134,7 @@ def _windows(host: Host) -> Iterator[Check]:
         buffer = _buffer(elements * out.dtype.bytes, host.executor.device)
         made = {}
         for tensor, column in ((out, 0), (other, width)):
-            shape = tuple(sizes[m] for m in tensor.shape)
-            made[tensor.name] = _view(buffer, tensor, shape, strides, column * tensor.dtype.bytes)
+            made[tensor.name] = _view(buffer, spec, tensor, sizes, strides, column * tensor.dtype.bytes)
         yield host.takes(out.argument, f"columns of one buffer beside those of {other.argument}", made)
 
 
@@ -187,11 +186,10 @@ def _two_windows(
     """Windows of a buffer with rows of `pitch` elements: the first has its first columns, the second starts further."""
     first = tensors[0]
     strides = _pitched(first, sizes, pitch)
-    shape = tuple(sizes[m] for m in first.shape)
-    room = (1 + column + sum((n - 1) * s for n, s in zip(shape, strides, strict=True))) * first.dtype.bytes
+    room = (1 + column + sum((sizes[m] - 1) * s for m, s in zip(first.shape, strides, strict=True))) * first.dtype.bytes
     buffer = _buffer(room, host.executor.device)
     starts = zip(tensors, (0, column * first.dtype.bytes), strict=True)
-    return {tensor.name: _view(buffer, tensor, shape, strides, start) for tensor, start in starts}
+    return {tensor.name: _view(buffer, host.spec, tensor, sizes, strides, start) for tensor, start in starts}
 
 
 def _large(host: Host) -> Iterator[Check]:
@@ -273,8 +271,7 @@ def _slices(spec: KernelSpec, case: Case, at: Mapping[str, int], device: str) ->
     made = {}
     for name, start in at.items():
         tensor = spec.tensor(name)
-        shape = tuple(case.sizes[m] for m in tensor.shape)
-        made[name] = _view(buffer, tensor, shape, strides_for(tensor, case.sizes, "padded"), start)
+        made[name] = _view(buffer, spec, tensor, case.sizes, strides_for(tensor, case.sizes, "padded"), start)
     return made
 
 
@@ -286,14 +283,20 @@ def _buffer(room: int, device: str) -> torch.Tensor:
 
 
 def _view(
-    buffer: torch.Tensor, tensor: Tensor, shape: tuple[int, ...], strides: tuple[int, ...], start: int
+    buffer: torch.Tensor,
+    spec: KernelSpec,
+    tensor: Tensor,
+    sizes: Mapping[str, int],
+    strides: tuple[int, ...],
+    start: int,
 ) -> torch.Tensor:
     """A tensor's view into a buffer, `start` bytes after its first well aligned one, filled if it is read."""
     import torch
 
     base = -buffer.data_ptr() % WELL_ALIGNED
     typed = buffer.view(getattr(torch, tensor.dtype.torch))
+    shape = tuple(sizes[m] for m in tensor.shape)
     view = typed.as_strided(shape, strides, (base + start) // tensor.dtype.bytes)
     if tensor.reads:
-        view.copy_(data_for(tensor, shape, "integers", 11))
+        view.copy_(input_for(spec, tensor, sizes, "integers", 11))
     return view

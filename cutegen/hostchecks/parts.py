@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING
 from cutegen.contract import choosing
 from cutegen.hostchecks.asked import family_of
 from cutegen.hostchecks.judging import Host
+from cutegen.language.model import KernelSpec
 from cutegen.reference.bounds import Expected, evaluate
 from cutegen.verification import costs
 from cutegen.verification.case_request import Layout
 from cutegen.verification.case_requests import between
 from cutegen.verification.cases import strides_for
 from cutegen.verification.compare import compare
-from cutegen.verification.data import data_for
 from cutegen.verification.executor import CannotRun, Far
-from cutegen.verification.tensors import Guarded, guarded
+from cutegen.verification.places import input_for
+from cutegen.verification.tensors import Guarded, guarded, with_places
 
 if TYPE_CHECKING:
     from cutegen.emulator import Launch
@@ -128,11 +129,11 @@ def _made(host: Host, call: Parts) -> tuple[list[object], tuple[Guarded, ...]]:
 
     Raises MemoryError where there are not so many addresses left, and CannotRun where the executor has none.
     """
-    spec, mode, near = host.spec, call.mode, call.near
+    spec, mode, near = host.spec, call.mode, _with_few_places(host.spec, call.near)
     views, parts, layout = {}, [], _layout(host)
     for number, tensor in enumerate(spec.tensors):
         shape, strides = tuple(near[m] for m in tensor.shape), strides_for(tensor, near, layout, number)
-        data = data_for(tensor, shape, "random", 7 + number) if tensor.reads else None
+        data = input_for(spec, tensor, near, "random", 7 + number) if tensor.reads else None
         if data is not None and call.elsewhere is not None and mode in tensor.shape:
             zeros = [i for i, c in enumerate(call.coordinates) if c in call.elsewhere]
             data.narrow(tensor.shape.index(mode), zeros[0], len(zeros)).zero_()
@@ -147,7 +148,14 @@ def _made(host: Host, call: Parts) -> tuple[list[object], tuple[Guarded, ...]]:
             if view is None:
                 raise CannotRun(f"no {shape} of {tensor.dtype} can be addressed here")
             views[tensor.name] = view
-    return host.arguments(views), tuple(parts)
+    return host.arguments(views), with_places(parts)
+
+
+def _with_few_places(spec: KernelSpec, near: Mapping[str, int]) -> Mapping[str, int]:
+    """The sizes with as few places as the elements that are there need, whatever the size of the whole call."""
+    written = [mode for tensor in spec.tensors if tensor.writes for mode, _ in tensor.at]
+    few = {m: max(1, spec.static.get(m, spec.divisible.get(m, 1))) for m in written}
+    return (family_of(spec).accepted(spec, {**near, **few}) or near) if written else near
 
 
 def _expected(host: Host, call: Parts, parts: Sequence[Guarded]) -> Mapping[str, Expected]:
@@ -173,7 +181,7 @@ def wrong(host: Host, call: Parts, blocks: Sequence[int] | None = None, grid: in
             host.executor.synchronize()
             for made in (part for part in parts if part.tensor.name in expected):
                 which = f" in {made.tensor.name}" * (len(expected) > 1)
-                result = compare(made.view, *expected[made.tensor.name])
+                result = compare(made.elements, *expected[made.tensor.name])
                 if said := result.reason or made.unwritten():
                     problems.append(f"{by or 'it'} gives a wrong result{which}: {said}")
 

@@ -15,8 +15,8 @@ from cutegen.hostchecks.parts import COORDINATES
 from cutegen.language.model import KernelSpec, Tensor
 from cutegen.verification.asked import op_of
 from cutegen.verification.cases import Case, align_unit, strides_for
-from cutegen.verification.data import data_for
 from cutegen.verification.executor import CannotRun
+from cutegen.verification.places import input_for
 from cutegen.verification.tensors import Guarded, guarded, make_tensors
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def made_of(host: Host, names: Iterable[str], sizes: Mapping[str, int]) -> dict[
     for tensor in map(host.spec.tensor, names):
         tensor = replace(tensor, align=host.case.aligned.get(tensor.name, tensor.align))
         shape = tuple(sizes[m] for m in tensor.shape)
-        data = data_for(tensor, shape, "integers", 3)
+        data = input_for(host.spec, tensor, sizes, "integers", 3)
         strides = strides_for(tensor, sizes, "padded")
         made[tensor.name] = guarded(tensor, shape, strides, host.executor.device, data=data).view
     return made
@@ -161,6 +161,8 @@ def where_strides_mean_nothing(host: Host) -> Iterator[tuple[str, dict[str, int]
     spec = host.spec
     for mode in (m for m in spec.modes if m not in spec.static and spec.divisible.get(m, 1) == 1):
         sizes = {**host.case.sizes, mode: 1}
+        indices = [spec.tensor(name) for t in spec.tensors if t.writes for m, name in t.at if m == mode]
+        sizes |= {m: 1 for index in indices for m in index.shape}  # no two elements are written at one place
         if family_of(spec).refused(spec, sizes) is None:
             yield mode, sizes
 

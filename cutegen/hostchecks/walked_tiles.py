@@ -162,10 +162,10 @@ def _call(host: Host, mode: str, tiles: int, chosen: Sequence[int], beside: int 
     spec, covered = host.spec, family_of(host.spec).covered(host.plan)
     inner = op_of(spec).contracted(spec)
     little = {m: covered[m] // 2 + 1 if m in inner else 1 for m in spec.modes}
-    extents = {m: _extent(host, m, little) for m in spec.output.shape}
+    extents = {m: _extent(host, m, little) for m in spec.by_element.output.shape}
     wanted = {**little, mode: (tiles - 1) * extents[mode] + 1}
     if _band(host, mode) > 1:
-        other = next(m for m in reversed(spec.output.shape) if m != mode)
+        other = next(m for m in reversed(spec.by_element.output.shape) if m != mode)
         wanted[other] = (beside - 1) * extents[other] + 1
     together = family_of(spec).tiles(host.plan, wanted)
     sizes = allowed(host, wanted)

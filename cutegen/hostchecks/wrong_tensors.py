@@ -13,7 +13,7 @@ from cutegen.dtypes import Dtype
 from cutegen.hostchecks.judging import Check, Host
 from cutegen.hostchecks.sizes import turned
 from cutegen.verification.cases import align_unit, strides_for
-from cutegen.verification.data import data_for
+from cutegen.verification.places import input_for
 from cutegen.verification.tensors import guarded
 
 if TYPE_CHECKING:
@@ -47,7 +47,8 @@ def checks(host: Host, number: int) -> Iterator[Check]:
     major = tensor.contiguous
 
     def fresh(shape: tuple[int, ...], strides: tuple[int, ...], shift: int = 0) -> torch.Tensor:
-        data = data_for(tensor, shape, "integers", 7)
+        sizes = {**case.sizes, **dict(zip(tensor.shape, shape, strict=True))}
+        data = input_for(host.spec, tensor, sizes, "integers", 7)
         return guarded(tensor, shape, strides, executor.device, data=data, number=number, shift=shift).view
 
     def wrong(what: str, view: torch.Tensor) -> Check:

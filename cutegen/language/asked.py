@@ -30,6 +30,9 @@ class Op(Protocol):
     def has_reductions(self) -> bool: ...
 
     @property
+    def takes_places(self) -> bool: ...
+
+    @property
     def reserved(self) -> frozenset[str]: ...
 
     @property

@@ -101,7 +101,8 @@ def _shape(ctx: Context, name: str) -> list[object]:
 def _check_names(ctx: Context, statements: Compute, known: Mapping[str, Tensor], scalars: tuple[Scalar, ...]) -> None:
     """Every name is a tensor, a scalar or a value that an earlier statement computed, and assigned at most once."""
     declared = [*known, *(s.name for s in scalars)]
-    modes = tuple(dict.fromkeys(mode for tensor in known.values() for mode in tensor.modes))
+    taken = {mode for tensor in known.values() for mode, _ in tensor.at}
+    modes = tuple(dict.fromkeys(m for tensor in known.values() for m in tensor.modes if m not in taken))
     assigned: list[str] = []
     later = set(statements.targets)
     for number, statement in enumerate(statements.statements):
@@ -176,7 +177,7 @@ def _say_unused(ctx: Context, statements: Compute, number: int, outputs: Sequenc
 
 def _check_roles(ctx: Context, statements: Compute, tensors: tuple[Tensor, ...], scalars: tuple[Scalar, ...]) -> None:
     """Outputs are written once and not read before, an inout is, and everything that is declared is used."""
-    read = statements.names()
+    read = {*statements.names(), *(name for tensor in tensors for _, name in tensor.at)}
     targets = statements.targets
     only = " and ".join(f"`{target}`" for target in targets if target in {t.name for t in tensors})
     for tensor in tensors:

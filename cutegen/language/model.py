@@ -9,13 +9,12 @@ bytes, `bits` in bits. The schedule is a dataclass of the family that the kernel
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, field
+from dataclasses import MISSING, dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from cutegen.atoms.targets import TARGETS
 from cutegen.dtypes import Dtype
-from cutegen.expressions.places import ONE
 from cutegen.expressions.tree import Compute
 from cutegen.language.counts import Count
 from cutegen.language.diagnostics import START, Diagnostic, Severity, Span
@@ -28,7 +27,6 @@ from cutegen.language.kinds import (
     Integer,
     Items,
     Kind,
-    ModeName,
     Named,
     Number,
     Path,
@@ -38,62 +36,16 @@ from cutegen.language.kinds import (
     key,
 )
 from cutegen.language.signature import Signature
+from cutegen.language.tensor import Role as Role
+from cutegen.language.tensor import Tensor as Tensor
+from cutegen.language.tensor import with_elements
 from cutegen.language.torch_key import TorchOp
 from cutegen.language.values import ValueReader
 
-Role = Literal["in", "out", "inout"]
 LANGUAGE = 1  # the version of the language, which every spec says with `cutegen: 1`
 MAX_STATEMENTS = 64  # of compute
 SCALAR_DTYPES = (Dtype.f32, Dtype.f64, Dtype.i64, Dtype.i32)
 MODE_SIZE = "Size of this mode."
-
-
-@dataclass(frozen=True)
-class Tensor:
-    """A tensor that the kernel reads, writes or both, by name; each mode of its shape has a name too."""
-
-    name: str
-    shape: tuple[str, ...] = key(
-        Items(ModeName(), most=5),
-        "Names of its modes, at most 5; one name has one size in all tensors. A 1 has no name, and broadcasts.",
-        default=MISSING,
-        required=True,
-    )
-    dtype: Dtype = key(DtypeName(), "Element type.", default=MISSING, required=True)
-    major: str | None = key(Text(), "The contiguous mode, the one with stride 1.")
-    align: int | None = key(
-        Integer(1, 1024),
-        "Bytes that the base pointer and every other stride are a multiple of: a power of two from the element's size "
-        "to 1024.",
-    )
-    role: Role = key(
-        Choice(("in", "out", "inout")),
-        "`in` is read (the default), `out` is written, `inout` is both.",
-        default="in",
-    )
-    dense: tuple[str, ...] = ()  # the last modes, where the kernel takes them as one: no gaps are between them
-
-    @property
-    def modes(self) -> tuple[str, ...]:  # those that have names
-        return tuple(mode for mode in self.shape if mode != ONE)
-
-    @property
-    def contiguous(self) -> str:
-        """The mode with stride 1, which is the last if none was written."""
-        return self.major or (self.modes or (ONE,))[-1]
-
-    @property
-    def reads(self) -> bool:
-        return self.role in ("in", "inout")
-
-    @property
-    def writes(self) -> bool:
-        return self.role in ("out", "inout")
-
-    @property
-    def argument(self) -> str:
-        """The name of the generated function's parameter."""
-        return self.name.lower()
 
 
 @dataclass(frozen=True)
@@ -374,6 +326,19 @@ class KernelSpec(Signature[Tensor], Generic[S]):
 
     def tensor(self, name: str) -> Tensor:
         return next(t for t in self.tensors if t.name == name)
+
+    @cached_property
+    def by_element(self) -> KernelSpec[S]:
+        """The same kernel on tensors that have an element for each coordinate: those taken `at` places elsewhere are
+        those that indexing by the places makes. It is the spec itself where no tensor is.
+        """
+        tensors = with_elements(self.tensors)
+        return self if tensors == self.tensors else replace(self, tensors=tensors)
+
+    @cached_property
+    def taken(self) -> frozenset[str]:
+        """The modes along which elements are taken `at` places: they have sizes, and no coordinates in `compute`."""
+        return frozenset(mode for tensor in self.tensors for mode, _ in tensor.at)
 
     @cached_property
     def lead(self) -> Tensor:

@@ -23,7 +23,7 @@ VARIABLES = ("ctx", "inputs", "keys", "output")
 def can_be_made(tensors: Sequence[Tensor], static: Mapping[str, int], tensor: Tensor) -> bool:
     """Whether a call can make a tensor: it is only written, and its sizes follow from others."""
     known = {mode for t in tensors if t.reads for mode in t.modes} | set(static)
-    return not tensor.reads and known.issuperset(tensor.modes) and any(t.reads for t in tensors)
+    return not tensor.reads and not tensor.at and known.issuperset(tensor.modes) and any(t.reads for t in tensors)
 
 
 def torch_op(ctx: Context, tensors: Sequence[Tensor], scalars: Sequence[Scalar]) -> TorchOp:

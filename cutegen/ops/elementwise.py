@@ -9,6 +9,7 @@ from cutegen.expressions.tree import Compute, Place
 from cutegen.language.computing import say
 from cutegen.language.context import Context
 from cutegen.language.model import KernelSpec, Scalar, Tensor
+from cutegen.language.tensor import with_elements
 from cutegen.ops.modes import check_alike, check_fits, has_names
 from cutegen.ops.op import Op
 
@@ -23,6 +24,7 @@ class Elementwise(Op):
 
     name = "elementwise"
     differentiable = True
+    takes_places = True
     starter = """\
 summary: Adds two matrices, element by element.
 op: elementwise
@@ -48,15 +50,20 @@ targets: [sm_80, sm_90a]
             if statement.matmul:
                 self.refuse_product(ctx, number, statement.matmul.place)
                 return
+        written, tensors = tensors, {tensor.name: tensor for tensor in with_elements(tuple(tensors.values()))}
         outputs = [tensors[target] for target in compute.targets if target in tensors]
         if not outputs:
             return  # of which each statement was told
         if not all(has_names(ctx, output) for output in outputs):
             return
         check_alike(ctx, outputs)
-        for name in compute.names():
+        places = {name for tensor in written.values() for _, name in tensor.at}
+        for name in {**dict.fromkeys(compute.names()), **dict.fromkeys(sorted(places))}:
             if name in tensors and tensors[name] not in outputs:
                 check_fits(ctx, tensors[name], outputs[0])
+
+    def lead(self, spec: KernelSpec) -> Tensor:
+        return spec.by_element.output
 
     def reference(self, plan: Plan) -> Reference:
         from cutegen.ops.reference import meant, reference_of

@@ -33,6 +33,7 @@ class Op(ABC):
     has_product: bool = False  # whether `A @ B.T` may stand in its compute
     reserved: frozenset[str] = frozenset()  # names that the op's modules use besides those that all of them do
     has_reductions: bool = False  # whether `sum(x, N)` and the like may
+    takes_places: bool = False  # whether tensors may be taken `at` the places that others have
     differentiable: bool = False  # whether `cutegen grad` takes its statements, and may write a backward as this op
     unmeasured: str | None = (
         None  # why there is nothing to be fast at, so that `bench` and `tune` refuse; None: there is
@@ -80,7 +81,7 @@ class Op(ABC):
 
     def contracted(self, spec: KernelSpec) -> tuple[str, ...]:
         """Modes that are computed away, as by a sum: those that no output has."""
-        kept = {mode for tensor in spec.outputs for mode in tensor.shape} | {ONE}
+        kept = {mode for tensor in spec.by_element.outputs for mode in tensor.shape} | {ONE, *spec.taken}
         return tuple(mode for mode in spec.modes if mode not in kept)
 
     def summed(self, spec: KernelSpec) -> tuple[str, ...]:

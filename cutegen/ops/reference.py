@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 
 from cutegen.codegen.formatting import WIDTH, call
+from cutegen.codegen.places import place_index
 from cutegen.codegen.reference import Reference
 from cutegen.codegen.statements import Stored, print_statements, without_copy
 from cutegen.codegen.torch_expressions import TorchPrinter
@@ -30,9 +31,12 @@ def reference_of(
 
     `multiplied` has the expressions that make the matrix products, by the name of B.
     """
+    written, spec = spec, spec.by_element
     variables = Variables(spec)
     names = {t.name: t.argument for t in spec.tensors} | {s.name: s.argument for s in spec.scalars}
     names |= broadcast_outputs(spec, statements, variables)
+    taken = _taken(written, statements)
+    names |= {t.name: variables.free(f"old_{t.argument}") for t in taken if t.writes}
     tensors = frozenset(t.name for t in spec.tensors)
     modes = dict.fromkeys(c.mode for typed in statements for c in coords(typed.value))
     coordinates = {mode: variables.free(f"coord_{mode}") for mode in spec.lead.shape if mode in modes}
@@ -42,7 +46,8 @@ def reference_of(
     if len(outputs) > 1:
         outputs = tuple(without_copy(stored) for stored in outputs)
     printed = [line for stored in outputs for line in stored.statements]
-    lines = [*coordinate_lines(spec, coordinates), *broadcasts(spec, statements, names)]
+    lines = [f"{names[t.name]} = {t.argument}[{place_index(written, t)}]" for t in taken]
+    lines += [*coordinate_lines(spec, coordinates), *broadcasts(spec, statements, names)]
     lines += [*(f"{products[b]} = {text}" for b, text in multiplied.items()), *printed]
     scalars = {
         s.argument: f"torch.tensor({s.argument}, dtype=torch.{s.dtype.torch}, device=device)" for s in spec.scalars
@@ -50,6 +55,12 @@ def reference_of(
     shaped = shaped_names(spec, statements)
     results = [f"{stored.result}{squeezed(spec, stored, shaped)}" for stored in in_order(spec, outputs)]
     return Reference(tuple(lines), tuple(results), scalars, tuple(printer.constants))
+
+
+def _taken(spec: KernelSpec, statements: Sequence[Typed]) -> list[Tensor]:
+    """The tensors that are read at places."""
+    read = {node.id for typed in statements for node in walk(typed.value) if isinstance(node, Name)}
+    return [tensor for tensor in spec.tensors if tensor.at and tensor.name in read]
 
 
 def in_order(spec: KernelSpec, outputs: Sequence[Stored]) -> list[Stored]:

@@ -33,6 +33,7 @@ from cutegen.reference.in_parts import parts
 from cutegen.reference.placing import exactly, placed, widened
 from cutegen.reference.repeated import NONE, Kept, Repeats, repeats
 from cutegen.reference.rounding import Bounded
+from cutegen.reference.taking import elements
 
 if TYPE_CHECKING:
     import torch
@@ -70,6 +71,7 @@ def evaluate(
     """The expected values and bound of each output, by its name, in the order of `spec.outputs`.
 
     `tensors` maps each tensor that is read (as it is before the run) to its values, in the spec's shape, on any device;
+    what is expected of a tensor that is written at places is its elements at these;
     an output may be there too and gives sizes that no input has; `scalars` maps each scalar to a number. Along a mode
     in `coordinates` the tensors have only those, in that order, of as many as `whole` says. `additions` says for the
     modes of a sum how many of its additions follow each other at most, which makes bounds narrower. The result shares
@@ -79,6 +81,7 @@ def evaluate(
     """
     import torch
 
+    spec, tensors = spec.by_element, elements(spec, tensors)
     evaluator = Evaluator(spec, tensors, scalars, coordinates, additions and _remembered(additions), whole, by_torch)
     if torch.is_grad_enabled() and any(x.requires_grad for x in tensors.values()):
         return evaluator.outputs()

@@ -72,7 +72,7 @@ def derived(plan: Plan, tile: Mapping[str, int]) -> Iterator[CaseRequest]:
     `tile` is what a block covers; of a fixed mode that is all of it.
     """
     spec, op = plan.spec, op_of(plan.spec)
-    free = [m for m in spec.modes if m not in spec.static]
+    free = [m for m in spec.modes if m not in spec.static and m not in spec.taken]
     inner = op.contracted(spec)
     outer = [m for m in free if m not in inner]
     deep = {m: max(tile[m] * 2 + 1, 2) for m in inner}  # enough of k to be past a single tile
@@ -88,6 +88,8 @@ def derived(plan: Plan, tile: Mapping[str, int]) -> Iterator[CaseRequest]:
     for mode in free:
         yield CaseRequest(f"{mode} one less", f"{mode} one below the tile", {mode: max(1, tile[mode] - 1)})
         yield CaseRequest(f"{mode} one more", f"{mode} one above the tile", {mode: tile[mode] + 1}, every_way=True)
+    for mode in (m for m in spec.modes if m in spec.taken and m not in spec.static):
+        yield CaseRequest(f"{mode} = 1", f"as few places along {mode} as can be", {mode: 1})
     less = {m: max(1, tile[m] - 1) for m in free}
     more = {m: tile[m] + 1 for m in free}
     yield CaseRequest("all one less", "every mode one below the tile", less, data="integers", every_way=True)
@@ -133,7 +135,7 @@ def _many_tiles(plan: Plan, tile: Mapping[str, int]) -> Iterator[CaseRequest]:
     Where the family says that tiles are walked in bands, `hostchecks.walked_tiles` has those.
     """
     spec = plan.spec
-    free = [m for m in spec.modes if m not in spec.static]
+    free = [m for m in spec.modes if m not in spec.static and m not in spec.taken]
     summed = [m for m in op_of(spec).contracted(spec) if m in free]
     outer = [m for m in free if m not in summed]
     may_be_empty = op_of(spec).modes_that_may_be_empty(spec.compute, {t.name: t for t in spec.tensors})

@@ -108,7 +108,7 @@ def _run(
         if problems:
             raise _Failure(f"{by}: " * bool(by) + "; ".join(problems), together(found))
         comparisons.append(together(found))
-        bits.add(digest(t.view for t in tensors if t.tensor.name in expected))
+        bits.add(digest(t.elements for t in tensors if t.tensor.name in expected))
 
     if case.blocks is not None:  # of that kernel: another target may have one that is not persistent
         executor = executor.for_targets(_targets_of(plan, case))
@@ -143,7 +143,7 @@ def _judge_output(spec: KernelSpec, output: Guarded, expected: Expected, data: D
     """
     name, tolerance = output.tensor.name, spec.verify.tolerance if data != "special" else None
     rtol, atol = (tolerance.rtol, tolerance.atol) if tolerance else (None, None)
-    comparison = compare(output.view, *expected, rtol=rtol, atol=atol)
+    comparison = compare(output.elements, *expected, rtol=rtol, atol=atol)
     if unwritten := output.unwritten():
         return comparison, unwritten
     if not comparison.ok:
@@ -187,7 +187,8 @@ def _check_reference(
     if touched is not None:
         raise _Failure(f"reference wrote to {touched.tensor.name}")
     for name, given in results.items():
-        comparison = compare(given, *expected[name])
+        index = next(t.index for t in tensors if t.tensor.name == name)
+        comparison = compare(given if index is None else given[index], *expected[name])
         if not comparison.ok:
             raise _Failure(f"reference: {name}{comparison.reason}", comparison)
 

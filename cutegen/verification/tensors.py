@@ -20,12 +20,14 @@ from cutegen.expressions.places import modes_compared
 from cutegen.expressions.tree import MatMul, walk
 from cutegen.language.model import KernelSpec, Tensor
 from cutegen.reference.masks import some
+from cutegen.reference.taking import Index, index_of
 from cutegen.verification.asked import family_of, op_of
 from cutegen.verification.case_request import Layout
 from cutegen.verification.cases import WELL_ALIGNED, Case, align_unit, strides_for
 from cutegen.verification.compare import bits_of
 from cutegen.verification.data import SMALL, data_for, largest_whole
 from cutegen.verification.operands import with_telling_operands
+from cutegen.verification.places import places_for
 
 if TYPE_CHECKING:
     import torch
@@ -56,6 +58,12 @@ class Guarded:
     view: torch.Tensor
     original: torch.Tensor
     poison: int | None
+    index: Index | None = None  # of the elements at places, where these are what the kernel reads or writes
+
+    @property
+    def elements(self) -> torch.Tensor:
+        """The view, or a copy of its elements at places."""
+        return self.view if self.index is None else self.view[self.index]
 
     @property
     def untouched(self) -> bool:
@@ -96,25 +104,25 @@ class Guarded:
         if self.poison is None or self.view.numel() == 0:
             return None
         if self.tensor.dtype is Dtype.bool:
-            strange = self.view.view(torch.uint8) > 1
+            strange = self.elements.view(torch.uint8) > 1
             if some(strange):
                 return f"{self.tensor.name}{_index(strange)}: a bool that is neither 0 nor 1"
         if not _has_poison(self.tensor.dtype):
             return None
-        left = bits_of(self.view) == _float_poison(self.tensor.dtype)
+        left = bits_of(self.elements) == _float_poison(self.tensor.dtype)
         if not some(left):
             return None
         return f"{self.tensor.name}{_index(left)}: was not written ({int(left.sum())} of {left.numel()} elements)"
 
     def _owned(self) -> torch.Tensor:
-        """True for the bytes of the buffer that belong to an element of the view."""
+        """True for the bytes of the buffer that belong to an element of the view, or to one of those at places."""
         import torch
 
         owned = torch.zeros_like(self.buffer)
         size = self.tensor.dtype.bytes
         if self.view.numel():
             strides = (*(s * size for s in self.view.stride()), 1)
-            owned.as_strided((*self.view.shape, size), strides, self.offset).fill_(1)
+            owned.as_strided((*self.view.shape, size), strides, self.offset)[self.index or ()] = 1
         return owned.to(torch.bool)
 
 
@@ -148,9 +156,12 @@ def make_tensors(spec: KernelSpec, case: Case, device: str, run: int = 0) -> tup
             along = tuple(i for i, mode in enumerate(tensor.shape) if mode in summed)
             most = largest_factor(spec, tensor, case.sizes)
             data = data_for(tensor, shape, case.data, case.seed * 97 + index, along, most)
-            if case.data != "integers":
+            places = places_for(spec, tensor.name, case.sizes, case.seed * 83 + index)
+            if places is not None:
+                data = places
+            elif case.data != "integers":
                 data = with_telling_operands(spec, tensor.name, data, case.seed * 89 + index)
-            if case.data in ("random", "rows"):
+            if places is None and case.data in ("random", "rows"):
                 data = _near_the_end(data, [case.sizes[mode] for mode in compared_with(spec, tensor.name)])
         made.append(
             guarded(
@@ -165,7 +176,13 @@ def make_tensors(spec: KernelSpec, case: Case, device: str, run: int = 0) -> tup
                 shift=least if tensor.name == case.shifted else 0,
             ),
         )
-    return tuple(made)
+    return with_places(made)
+
+
+def with_places(made: Sequence[Guarded]) -> tuple[Guarded, ...]:
+    """The tensors, each with the index of its elements if it is taken at the places of another."""
+    views = {one.tensor.name: one.view for one in made}
+    return tuple(replace(one, index=index_of(one.tensor, views)) if one.tensor.at else one for one in made)
 
 
 def largest_factor(spec: KernelSpec, tensor: Tensor, sizes: Mapping[str, int]) -> int:

@@ -32,5 +32,5 @@ def not_stored(plan: PointwisePlan, *outputs: Tensor) -> Iterator[str]:
 
 def share_predicates(plan: PointwisePlan) -> bool:
     """Whether each access of every operand lies within the values that one predicate covers, along the same mode."""
-    point, major = plan.pointwise, plan.spec.output.major
+    point, major = plan.pointwise, plan.spec.lead.major
     return all(o.vector == 1 or (o.tensor.major == major and point.vector % o.vector == 0) for o in point.operands)

@@ -17,6 +17,13 @@ from cutegen.codegen.variables import Variables
 from cutegen.dtypes import Dtype
 from cutegen.expressions.parsing import Name, coords
 from cutegen.families.common.pointwise import Operand, PointwisePlan
+from cutegen.families.common.taken_text import (
+    TakenText,
+    places_of,
+    taken_text,
+    walked_sizes,
+    walked_text,
+)
 from cutegen.language.model import KernelSpec, Tensor
 
 if TYPE_CHECKING:
@@ -47,11 +54,12 @@ class OperandText:
     values: str  # of a thread, or of a slice of them
     loading: list[str]  # arguments of the copy atom that loads it
     storing: list[str]
-    fragment: str  # what its registers are like
-    result: str  # what the registers of the result are like
+    fragment: str  # what makes its registers
+    result: str  # what makes the registers of the result
     memory: str  # where the result is copied to
     truth: str  # a bool is a byte in memory: what turns it into a condition
     held: str | None = None  # if registers have it already: which part of them is a slice's, nothing for all
+    taken: TakenText | None = None  # how its accesses find their places, where it is taken at some
     source: Through | None = None  # how it is loaded from shared memory, where it is not from its own
 
 
@@ -127,7 +135,7 @@ def pointwise_context(
     ]
     length, inside = ("SLICE", 4 + deeper) if point.sliced else ("VALUES", 0)
     variables = Variables(spec, taken)
-    coordinates = _coordinates(plan, variables, modes or spec.output.shape, alone)
+    coordinates = _coordinates(plan, variables, modes or spec.lead.shape, alone)
     names = {t.name: _variable(t, taken) for t in spec.tensors} | {s.name: s.name for s in spec.scalars}
     products = variables.products() if accumulators else {}
     printer = KernelPrinter(
@@ -145,12 +153,15 @@ def pointwise_context(
         operand = next(text for text in operands if text.tensor.name == stored.tensor.name)
         outputs.append(_output(plan, operand, without_copy(stored), printer, through.get(stored.tensor.name)))
     masked = point.masked
-    checked = [i for i, m in enumerate(modes or spec.output.shape) if m in masked]
+    checked = [i for i, m in enumerate(modes or spec.lead.shape) if m in masked]
     sides = (tuple(f"coord[{i}]" for i in checked), tuple(f"m{name}.shape[{i}]" for i in checked))
     return {
         "copy_path": copy_path,
         "mask_path": f"schedule.predication.{masked[0]}" if len(masked) == 1 else "schedule.predication",
         "operands": operands,
+        "places": places_of(plan, width),
+        "walked": walked_text(spec),
+        "walked_sizes": walked_sizes(spec),
         "loaded": loaded,
         "outputs": outputs,
         "V": width,
@@ -163,7 +174,7 @@ def pointwise_context(
         "coordinates_path": "compute" if coordinates and not masked else "",
         "fit": partial(call, width=WIDTH - inside),
         "masked": masked,
-        "all_masked": len(masked) == len(modes or spec.output.shape),
+        "all_masked": len(masked) == len(modes or spec.lead.shape),
         "mask_terms": [side[0] if len(side) == 1 else python_tuple(side) for side in sides if side],
         "guard_tiles": guard_tiles,
         "accumulators": [f"{products[name]} = {text}" for name, text in accumulators.items()],
@@ -183,15 +194,16 @@ def _operand(plan: PointwisePlan, o: Operand, taken: Collection[str]) -> Operand
     values = f"t{name}g{o.tensor.name}" + ("[None, part]" if plan.pointwise.sliced else "")
     predicate = [f"pred=t{name}p{name}_{o.vector}" if narrow else f"pred=t{name}p{name}"] if masked else []
     strides = [
-        "0" if m in o.broadcast else f"m{o.tensor.name}.stride[{o.tensor.shape.index(m)}]" for m in spec.output.shape
+        "0" if m in o.broadcast else f"m{o.tensor.name}.stride[{o.tensor.shape.index(m)}]" for m in spec.lead.shape
     ]
     is_bool = o.tensor.dtype is Dtype.bool
     unsigned = unsigned_element(o.tensor.dtype)
     copied = len(plan.statements) == 1 and isinstance(plan.statements[0].stored, Name)
+    own = vector_text(spec, o.vector, plan.pointwise.vector)
     return OperandText(
         tensor=o.tensor,
         variable=_variable(o.tensor, taken),
-        vector_text=vector_text(spec, o.vector, plan.pointwise.vector),
+        vector_text=own,
         predicate=predicate,
         clear=_clear(plan, o) if masked else "",
         broadcast=o.broadcast,
@@ -200,12 +212,23 @@ def _operand(plan: PointwisePlan, o: Operand, taken: Collection[str]) -> Operand
         values=values,
         loading=copy_atom(spec, o, plan.pointwise.vector, "CopyG2ROp"),
         storing=copy_atom(spec, o, plan.pointwise.vector, "CopyR2GOp"),
-        fragment=values + (f", {unsigned}" if o.tensor.dtype.is_unsigned else ""),
+        fragment=_registers(o, values, unsigned if o.tensor.dtype.is_unsigned else ""),
         # A bool is written as a byte of its own making: left to the compiler, true may come out with all bits set
-        result=values + (f", {unsigned}" if unsigned else ""),
+        result=_registers(o, values, unsigned),
         memory=f"cute.recast_tensor({values}, cutlass.Uint8)" if is_bool else values,
         truth=" != 0" if is_bool and not copied else "",
+        taken=taken_text(plan, o, own, width_name(spec), strides, "".join(predicate)),
     )
+
+
+def _registers(o: Operand, values: str, element: str) -> str:
+    """The call that makes registers for the values of an operand, of the type `element` if there is one to be told.
+
+    At places each value has registers of its own, though the tensor's strides are 0 along the modes of the places.
+    """
+    if o.tensor.at:
+        return f"cute.make_rmem_tensor({values}.shape, {element or f'm{o.tensor.name}.element_type'})"
+    return f"cute.make_fragment_like({values}{f', {element}' if element else ''})"
 
 
 def _clear(plan: PointwisePlan, o: Operand) -> str:
@@ -288,6 +311,5 @@ def _output(
         store = f"{fragment}.store({result})"
     if through is None:
         copying = [f"store_{stored.tensor.name}", fragment, operand.memory, *operand.predicate]
-        registers = f"cute.make_fragment_like({operand.result})"
-        return OutputText(operand, stored.statements, store, registers, copying, through=False)
+        return OutputText(operand, stored.statements, store, operand.result, copying, through=False)
     return OutputText(operand, stored.statements, store, through.registers, through.copying, through=True)

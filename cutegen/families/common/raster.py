@@ -9,9 +9,9 @@ from cutegen.language.model import KernelSpec
 def tile_order(spec: KernelSpec, raster: str | None) -> tuple[int, int]:
     """The modes of the output by number: that along which consecutive blocks walk, then the other of a matrix."""
     assert raster is not None
-    *batch, m, n = spec.output.shape
+    *batch, m, n = spec.lead.shape
     across = n if raster == m else m
-    return spec.output.shape.index(raster), spec.output.shape.index(across)
+    return spec.lead.shape.index(raster), spec.lead.shape.index(across)
 
 
 def most_across(spec: KernelSpec) -> int:

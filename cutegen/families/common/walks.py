@@ -87,7 +87,7 @@ def example_sizes(plan: Plan, walk: Walk) -> dict[str, int]:
 
     The last block is half one where its edge is masked.
     """
-    modes, found = plan.spec.output.shape, {}
+    modes, found = plan.spec.lead.shape, {}
     for i, mode in enumerate(modes):
         unit = walk.tile[i] * (walk.share if i == walk.order[0] else 1)
         banded = walk.swizzle > 1 and i == walk.order[1]
@@ -103,7 +103,7 @@ def draw_walk(plan: Plan, walk: Walk) -> Figure:
 
     Of the modes that need several tiles the two that are walked first are drawn, and of the others tile 0.
     """
-    modes, sizes = plan.spec.output.shape, example_sizes(plan, walk)
+    modes, sizes = plan.spec.lead.shape, example_sizes(plan, walk)
     walk = walk.over(sizes.values())
     unit = walk.unit
     several = [i for i in walk.order if walk.sizes[i] > unit[i]]
@@ -152,7 +152,7 @@ def draw_walk(plan: Plan, walk: Walk) -> Figure:
 
 
 def _caption(plan: Plan, walk: Walk) -> str:
-    modes = plan.spec.output.shape
+    modes = plan.spec.lead.shape
     tile = " x ".join(f"{extent} of {mode}" for mode, extent in zip(modes, walk.tile, strict=True))
     whose = "thread" if walk.share > 1 else "block"
     first = modes[walk.order[0]]

@@ -20,8 +20,8 @@ def accesses_of(plan: ElementwisePlan) -> tuple[Access, ...]:
 
 
 def _operand(plan: ElementwisePlan, operand: Operand, kind: Literal["read", "write"]) -> Access:
-    tensor = operand.tensor
-    strides = strides_of(tensor, plan.spec.output.shape, counted_sizes(plan))
+    tensor = plan.spec.by_element.tensor(operand.tensor.name)  # rows that are taken at places may lie anywhere
+    strides = strides_of(tensor, plan.spec.lead.shape, counted_sizes(plan))
     name = f"{tensor.name} {'from' if kind == 'read' else 'to'} global memory"
     path: Path = ("schedule", {"inner": "tiler"}.get(plan.partition, "thread_layout"))
     layout, vector = thread_values(plan, strides), operand.vector

@@ -32,7 +32,7 @@ def _coverage(plan: ElementwisePlan) -> Iterator[Claim]:
     """The claim that each element is covered once, for each output; it names the output only where
     there are several.
     """
-    modes, outputs = ", ".join(plan.spec.output.shape), plan.spec.outputs
+    modes, outputs = ", ".join(plan.spec.lead.shape), plan.spec.outputs
     layout = thread_values(plan, compact(plan.tiler))
     for output in outputs:
         of = f"{output.name}: " if len(outputs) > 1 else ""
@@ -72,7 +72,7 @@ def _other_partition(plan: ElementwisePlan) -> Iterator[str]:
 
 
 def _bounds(plan: ElementwisePlan) -> Iterator[Claim]:
-    output, vector = plan.spec.output, plan.pointwise.vector
+    output, vector = plan.spec.lead, plan.pointwise.vector
     layout = thread_values(plan, compact(plan.tiler))
     if plan.partition == "inner":  # all threads alike: their tiles start at multiples of the tile
         layout = _alone(layout)
@@ -86,7 +86,7 @@ def _bounds(plan: ElementwisePlan) -> Iterator[Claim]:
 
 def _surplus(plan: ElementwisePlan) -> Claim:
     """The claim that the threads of the last block that have no tile make no access."""
-    mode = plan.spec.output.shape[plan.tile_order[-1]]
+    mode = plan.spec.lead.shape[plan.tile_order[-1]]
     tile, path = plan.tile[mode], ("schedule", "predication", mode)
     text, told = "threads beyond the last tile make no access", f"their coordinate is not below {mode}"
     if mode not in plan.pointwise.masked:

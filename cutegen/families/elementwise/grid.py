@@ -29,7 +29,7 @@ def tiles_text(plan: ElementwisePlan, down: bool = False) -> tuple[str, ...]:
     Counted `down` are whole ones only, along modes that no predicate guards.
     """
     counts = []
-    for i, (mode, extent) in enumerate(zip(plan.spec.output.shape, plan.tiler, strict=True)):
+    for i, (mode, extent) in enumerate(zip(plan.spec.lead.shape, plan.tiler, strict=True)):
         size = f'sizes["{mode}"]'
         guarded = plan.spec.schedule.predication.get(mode) == "mask"
         whole = f"({size} // TILER[{i}])" if down and not guarded else f"-(-{size} // TILER[{i}])"

@@ -49,7 +49,7 @@ def resolve(spec: Spec, report: Report) -> Spec:
         why = "the general form" if schedule.partition == "thread_value" else "the one that takes the keys given"
         report.infer(why, "schedule", "partition")
     if schedule.scheduler.raster is None:
-        schedule = replace(schedule, scheduler=Walk(raster=spec.output.major))
+        schedule = replace(schedule, scheduler=Walk(raster=spec.lead.major))
         why = f"{spec.output.name} is contiguous along it: blocks that run together touch the same pages of memory"
         report.infer(why, "schedule", "scheduler", "raster")
     if not is_sound(replace(spec, schedule=schedule)):
@@ -68,7 +68,7 @@ def resolve(spec: Spec, report: Report) -> Spec:
     if not is_sound(replace(spec, schedule=schedule)):
         return replace(spec, schedule=schedule)
     spec = replace(spec, schedule=_infer_copy(spec, schedule, report))
-    major = str(spec.output.major)
+    major = str(spec.lead.major)
     spec = infer_fallback(spec, report, major, vector_of(spec), block_tile(spec)[major])
     return _infer_predication(spec, report)
 
@@ -83,9 +83,9 @@ def _partition(schedule: ElementwiseSchedule) -> Partition:
 def _infer_inner(spec: Spec, schedule: ElementwiseSchedule, report: Report, widest: int) -> ElementwiseSchedule:
     if schedule.tiler is None:
         tile = along_major(spec, widest, 1)
-        schedule = replace(schedule, tiler=dict(zip(spec.output.shape, tile, strict=True)))
+        schedule = replace(schedule, tiler=dict(zip(spec.lead.shape, tile, strict=True)))
         report.infer(f"one access of {widest} elements", "schedule", "tiler")
-    schedule = _complete_tiler(spec, schedule, report, (1,) * len(spec.output.shape))
+    schedule = _complete_tiler(spec, schedule, report, (1,) * len(spec.lead.shape))
     if schedule.threads is None:
         schedule = replace(schedule, threads=THREADS)
         report.infer("8 warps", "schedule", "threads")
@@ -103,7 +103,7 @@ def _infer_inner_outer(spec: Spec, schedule: ElementwiseSchedule, report: Report
         assert schedule.thread_layout is not None
         share = along_major(spec, max(8, widest) if run > 1 else 8, ROWS)
         extents = [t * s for t, s in zip(layouts.mode_sizes(schedule.thread_layout), share, strict=True)]
-        schedule = replace(schedule, tiler=dict(zip(spec.output.shape, extents, strict=True)))
+        schedule = replace(schedule, tiler=dict(zip(spec.lead.shape, extents, strict=True)))
         report.infer(f"{prod(share)} elements a thread", "schedule", "tiler")
     assert schedule.thread_layout is not None
     least = list(layouts.mode_sizes(schedule.thread_layout))
@@ -116,9 +116,9 @@ def _dealt_to(spec: Spec, tiler: Mapping[str, int], run: int) -> tuple[int, int]
 
     They are a warp and 8 of them, as far as what the tiler says is a multiple of them.
     """
-    if len(spec.output.shape) == 1:
-        return _share(tiler.get(spec.output.shape[0], THREADS * run) // run, THREADS), 1
-    major, beside = str(spec.output.major), spec.output.shape[beside_major(spec)]
+    if len(spec.lead.shape) == 1:
+        return _share(tiler.get(spec.lead.shape[0], THREADS * run) // run, THREADS), 1
+    major, beside = str(spec.lead.major), spec.lead.shape[beside_major(spec)]
     runs, rows = tiler.get(major, WARP * run) // run, tiler.get(beside, THREADS // WARP)
     across = _share(rows, THREADS // _share(runs, WARP))
     return _share(runs, THREADS // across), across
@@ -138,16 +138,16 @@ def _complete_tiler(
     """
     assert schedule.tiler is not None
     tiler = {}
-    for mode, extent in zip(spec.output.shape, least, strict=True):
+    for mode, extent in zip(spec.lead.shape, least, strict=True):
         if mode not in schedule.tiler:
-            own = f"one access of {run} elements" if run > 1 and mode == spec.output.major else "one element"
+            own = f"one access of {run} elements" if run > 1 and mode == spec.lead.major else "one element"
             report.infer(f"{own} a thread", "schedule", "tiler", mode)
         tiler[mode] = schedule.tiler.get(mode, extent)
     return replace(schedule, tiler=tiler)
 
 
 def _infer_thread_value(spec: Spec, schedule: ElementwiseSchedule, report: Report, widest: int) -> ElementwiseSchedule:
-    rank, major = len(spec.output.shape), major_index(spec)
+    rank, major = len(spec.lead.shape), major_index(spec)
     if schedule.thread_layout is None:
         turned = _turned(spec)
         if turned is None:
@@ -167,9 +167,9 @@ def _infer_thread_value(spec: Spec, schedule: ElementwiseSchedule, report: Repor
 
 def _turned(spec: Spec) -> Tensor | None:
     """The narrowest input that is contiguous along the mode beside the one along which the output is."""
-    if len(spec.output.shape) == 1:
+    if len(spec.lead.shape) == 1:
         return None
-    beside = spec.output.shape[beside_major(spec)]
+    beside = spec.lead.shape[beside_major(spec)]
     turned = [t for t in whole_tensors(spec) if t.reads and t.major == beside]
     return min(turned, key=lambda t: t.dtype.bytes, default=None)
 
@@ -181,14 +181,14 @@ def _patches(spec: Spec, schedule: ElementwiseSchedule, turned: Tensor, widest: 
     so in f32 and in bf16 than with threads in rows, and 12 % less in f64. What broadcasts is left as it was: its
     sectors would be read by more warps.
     """
-    major, beside, rank = major_index(spec), beside_major(spec), len(spec.output.shape)
+    major, beside, rank = major_index(spec), beside_major(spec), len(spec.lead.shape)
     along, values = widest, ROWS
     if schedule.value_layout is not None:
         sides = layouts.mode_sizes(schedule.value_layout)
         along, values = min(widest, sides[major]), sides[beside]
     row = values * turned.dtype.bytes  # bytes that a thread reads in a row
     sector = _power_of_two(min(THREADS // WARP, max(1, SECTOR // row)))
-    if any(set(t.shape) != set(spec.output.shape) for t in spec.tensors if t.reads):
+    if any(set(t.shape) != set(spec.lead.shape) for t in spec.tensors if t.reads):
         rows = along_major(spec, WARP // sector, THREADS // WARP * sector)
         return layouts.row_major(rows, major), f"{sector} rows of {WARP // sector} a warp, 8 warps"
     written = along * spec.output.dtype.bytes  # bytes that a thread writes in a row
@@ -197,7 +197,7 @@ def _patches(spec: Spec, schedule: ElementwiseSchedule, turned: Tensor, widest: 
     stride: list[object] = [0] * rank
     for mode, threads in zip((major, beside), turning_threads(deep), strict=True):
         shape[mode], stride[mode] = threads.shape, threads.stride
-    where = f"{WARP // deep} lanes of a warp along {spec.output.major} and {deep} along {turned.major}"
+    where = f"{WARP // deep} lanes of a warp along {spec.lead.major} and {deep} along {turned.major}"
     if deep * row % SECTOR == 0 and WARP // deep * written % SECTOR == 0:
         where += ", for whole sectors of both tensors"
     return Layout(tuple(shape), tuple(stride)), f"{where}; 8 warps"
@@ -230,7 +230,7 @@ def _infer_predication(spec: Spec, report: Report) -> Spec:
     schedule, tile = spec.schedule, block_tile(spec)
     predication = dict(spec.schedule.predication)
     slowest = tile_order(spec)[-1]
-    for index, mode in enumerate(spec.output.shape):
+    for index, mode in enumerate(spec.lead.shape):
         if mode not in predication and schedule.partition == "inner" and index == slowest:
             predication[mode] = "mask"
             why = "the last block may have more threads than there are tiles left"
@@ -241,10 +241,10 @@ def _infer_predication(spec: Spec, report: Report) -> Spec:
         if predication[mode] == "none":
             why = f"predication of {mode} is none and its tile is {tile[mode]}"
             spec = require_divisible(spec, report, mode, tile[mode], why)
-    ordered = {mode: predication[mode] for mode in spec.output.shape}
+    ordered = {mode: predication[mode] for mode in spec.lead.shape}
     resolved = replace(spec, schedule=replace(schedule, predication=ordered))
-    if all(mode in spec.static for mode in spec.output.shape) and (many := refused(resolved, spec.static)):
-        slow = spec.output.shape[slowest]
+    if all(mode in spec.static for mode in spec.lead.shape) and (many := refused(resolved, spec.static)):
+        slow = spec.lead.shape[slowest]
         note = f"predication of {slow} is none, so that all threads of a block have a tile"
         help = f"`{slow}: mask` guards the last block"
         report.say("CG220", f"the fixed sizes make {many}", "schedule", "predication", slow, notes=(note,), help=help)

@@ -13,11 +13,11 @@ from cutegen.planning.promises import known_divisor
 def small_sizes(plan: ElementwisePlan) -> list[dict[str, int]]:
     """Sizes of one tile of each mode, and of a piece more than two; fixed sizes as they are."""
     every = []
-    for mode, extent in zip(plan.spec.output.shape, plan.tiler, strict=True):
+    for mode, extent in zip(plan.spec.lead.shape, plan.tiler, strict=True):
         divisor = known_divisor(plan.spec, mode)
         fixed = mode in plan.spec.static
         every.append([divisor] if fixed else [-(-size // divisor) * divisor for size in (extent, 2 * extent + 1)])
-    return [dict(zip(plan.spec.output.shape, sizes, strict=True)) for sizes in itertools.product(*every)]
+    return [dict(zip(plan.spec.lead.shape, sizes, strict=True)) for sizes in itertools.product(*every)]
 
 
 def astray(plan: ElementwisePlan, sizes: Mapping[str, int]) -> Iterator[str]:
@@ -28,7 +28,7 @@ def astray(plan: ElementwisePlan, sizes: Mapping[str, int]) -> Iterator[str]:
     `tile_order`. A coordinate is that of a tile's first element: where it is not below the size, the whole tile is out
     of bounds.
     """
-    shape = [sizes[mode] for mode in plan.spec.output.shape]
+    shape = [sizes[mode] for mode in plan.spec.lead.shape]
     tiles = [-(-size // extent) for size, extent in zip(shape, plan.tiler, strict=True)]
     total = prod(tiles)
     start = (total - 1) // plan.threads * plan.threads
@@ -49,7 +49,7 @@ def _accesses(plan: ElementwisePlan, number: int, shape: list[int], tiles: list[
         return True
     if plan.guard_tiles and rest >= 1:
         return False
-    for mode, size, extent, tile in zip(plan.spec.output.shape, shape, plan.tiler, where, strict=True):
+    for mode, size, extent, tile in zip(plan.spec.lead.shape, shape, plan.tiler, where, strict=True):
         # A mode with one tile by its fixed size has stride 0 among coordinates: they stay those of its first tile.
         first = 0 if plan.spec.static.get(mode, extent + 1) <= extent else tile * extent
         if mode in plan.pointwise.masked and first >= size:

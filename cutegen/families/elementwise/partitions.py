@@ -42,7 +42,7 @@ def _walk(plan: ElementwisePlan, strides: Sequence[int]) -> Layout:
     It counts as many tiles along a mode as there are threads, unless the mode's size is fixed. Fixed sizes may leave
     the layout with a few more threads than a block has.
     """
-    modes, left = plan.spec.output.shape, plan.threads
+    modes, left = plan.spec.lead.shape, plan.threads
     shape, steps = [], []
     for i in plan.tile_order:
         tiles = -(-plan.spec.static[modes[i]] // plan.tiler[i]) if modes[i] in plan.spec.static else left

@@ -20,12 +20,12 @@ def figures(plan: ElementwisePlan) -> tuple[Figure, ...]:
 
 def walk_of(plan: ElementwisePlan) -> Walk:
     """How blocks walk the output's tiles; where each thread has a tile, a block has as many as threads."""
-    tile = tuple(plan.tile[mode] for mode in plan.spec.output.shape)
+    tile = tuple(plan.tile[mode] for mode in plan.spec.lead.shape)
     return Walk(tile, plan.tile_order, share=plan.threads if plan.partition == "inner" else 1)
 
 
 def _threads(plan: ElementwisePlan) -> Figure:
-    modes = plan.spec.output.shape
+    modes = plan.spec.lead.shape
     sides = [[int(i == j) for j in range(len(modes))] for i in range(len(modes))]
     # The strides 1 along one mode and 0 along the others give the coordinate along that one.
     shape = tuple(1 + max(images(thread_values(plan, side))) for side in sides)

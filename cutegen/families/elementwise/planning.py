@@ -31,7 +31,7 @@ from cutegen.planning.conversions import converted_names
 
 def plan(spec: Spec) -> ElementwisePlan:
     """The plan of a resolved spec that passed its checks."""
-    schedule, output, vector = spec.schedule, spec.output, vector_of(spec)
+    schedule, output, vector = spec.schedule, spec.lead, vector_of(spec)
     assert schedule.partition is not None
     masked = tuple(m for m in output.shape if schedule.predication[m] == "mask")
     tile = block_tile(spec)

@@ -43,7 +43,7 @@ def narrowing_of(plan: ElementwisePlan) -> Narrowing:
     point = plan.pointwise
     narrow = variants(plan)[-1].tv_layout
     layout = None if narrow == plan.tv_layout else narrow
-    return Narrowing(plan.spec, point.operands, point.vector, str(plan.spec.output.major), "schedule.partition", layout)
+    return Narrowing(plan.spec, point.operands, point.vector, str(plan.spec.lead.major), "schedule.partition", layout)
 
 
 def _constants(plan: ElementwisePlan) -> tuple[Constant, ...]:
@@ -55,7 +55,7 @@ def _constants(plan: ElementwisePlan) -> tuple[Constant, ...]:
             threads, values = "schedule.thread_layout", "schedule.tiler"
         case "thread_value":
             threads, values = "schedule.thread_layout", "schedule.value_layout"
-    modes = ", ".join(plan.spec.output.shape)
+    modes = ", ".join(plan.spec.lead.shape)
     most = "2**31 - 1 - THREADS" if plan.partition == "inner" else "2**31 - 1"
     counted = [Constant("MOST_TILES", most, "", _tile_path(plan))] if plan.most_tiles is not None else []
     return (
@@ -106,7 +106,7 @@ def _context(plan: ElementwisePlan) -> dict[str, Any]:
 
 def _divisors(plan: ElementwisePlan) -> list[str]:
     """The names of the numbers that a tile's number is divided by, in that order."""
-    return [f"tiles_{plan.spec.output.shape[i]}" for i in plan.tile_order[:-1]]
+    return [f"tiles_{plan.spec.lead.shape[i]}" for i in plan.tile_order[:-1]]
 
 
 def _runs(threads: Layout, run: tuple[int, ...], tiler: tuple[int, ...]) -> dict[str, Any]:
@@ -124,7 +124,7 @@ def _runs(threads: Layout, run: tuple[int, ...], tiler: tuple[int, ...]) -> dict
 
 def _walk(plan: ElementwisePlan) -> dict[str, Any]:
     """The texts that turn the number of a tile, a block's or a thread's, into its coordinate."""
-    modes = [plan.spec.output.shape[i] for i in plan.tile_order]
+    modes = [plan.spec.lead.shape[i] for i in plan.tile_order]
     last = f"tile_{modes[-1]}"
     number = "bidx * THREADS + tidx" if plan.partition == "inner" else "bidx"
     steps = []  # quotient and remainder, what is divided, and by what
@@ -137,7 +137,7 @@ def _walk(plan: ElementwisePlan) -> dict[str, Any]:
         "walkers": "Threads" if plan.partition == "inner" else "Blocks",
         "raster": modes[0],
         "tile_walk": steps,
-        "tile_coordinate": number if alone else python_tuple([f"tile_{mode}" for mode in plan.spec.output.shape]),
+        "tile_coordinate": number if alone else python_tuple([f"tile_{mode}" for mode in plan.spec.lead.shape]),
         "slowest": modes[-1],
         "slowest_tile": number if alone else last,
     }

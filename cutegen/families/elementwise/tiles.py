@@ -16,7 +16,8 @@ from cutegen.planning.sound import MAX_THREADS, MAX_VALUES, deals_out
 
 def whole_tensors(spec: Spec) -> list[Tensor]:
     """Tensors with all modes of the output: they are most of the traffic, and set the width of an access."""
-    return [t for t in spec.tensors if len(t.modes) == len(spec.output.shape)]
+    elements = {t.name: t.modes for t in spec.by_element.tensors}
+    return [t for t in spec.tensors if len(elements[t.name]) == len(spec.lead.shape)]
 
 
 def widest_tensor(spec: Spec) -> Tensor:
@@ -30,24 +31,24 @@ def widest_bits(spec: Spec) -> int:
 
 def widest_vector(spec: Spec) -> int:
     """Elements that one access may move, for the output and all whole tensors that are contiguous where it is."""
-    along = [t for t in whole_tensors(spec) if t.major == spec.output.major]
-    by_alignment = min(fitting_elements(spec, tensor) for tensor in along)
-    return min(by_alignment, max(1, 128 // widest_bits(spec)), whole_accesses(spec, spec.output.major))
+    along = [t for t in whole_tensors(spec) if t.major == spec.lead.major]
+    by_alignment = min((fitting_elements(spec, tensor) for tensor in along), default=1)
+    return min(by_alignment, max(1, 128 // widest_bits(spec)), whole_accesses(spec, spec.lead.major))
 
 
 def major_index(spec: Spec) -> int:
-    assert spec.output.major is not None
-    return spec.output.shape.index(spec.output.major)
+    assert spec.lead.major is not None
+    return spec.lead.shape.index(spec.lead.major)
 
 
 def beside_major(spec: Spec) -> int:
     """The slowest mode of those along which the output is not contiguous: a thread's rows are along it."""
-    return next(i for i in reversed(range(len(spec.output.shape))) if i != major_index(spec))
+    return next(i for i in reversed(range(len(spec.lead.shape))) if i != major_index(spec))
 
 
 def along_major(spec: Spec, along: int, next_: int) -> tuple[int, ...]:
     """A shape over the output's modes: `along` the contiguous mode, `next_` along the slowest other one."""
-    rank, major = len(spec.output.shape), major_index(spec)
+    rank, major = len(spec.lead.shape), major_index(spec)
     shape = [1] * rank
     shape[major] = along
     if rank > 1:
@@ -74,7 +75,7 @@ def contiguous_run(spec: Spec, schedule: ElementwiseSchedule) -> int:
     match schedule.partition:
         case "inner":
             assert schedule.tiler is not None
-            extent = schedule.tiler[spec.output.shape[major]]
+            extent = schedule.tiler[spec.lead.shape[major]]
             return extent & -extent
         case "inner_outer":
             if schedule.copy.bits is None:
@@ -91,7 +92,7 @@ def shares(spec: Spec, schedule: ElementwiseSchedule) -> list[int]:
     """Elements of a thread along each mode of an inner_outer tiler, rounded down where it does not divide."""
     assert schedule.tiler is not None and schedule.thread_layout is not None
     sides = layouts.mode_sizes(schedule.thread_layout)
-    return [schedule.tiler[mode] // side for mode, side in zip(spec.output.shape, sides, strict=True)]
+    return [schedule.tiler[mode] // side for mode, side in zip(spec.lead.shape, sides, strict=True)]
 
 
 def vector_of(spec: Spec) -> int:
@@ -107,9 +108,9 @@ def block_tile(spec: Spec) -> dict[str, int]:
         assert schedule.thread_layout is not None and schedule.value_layout is not None
         threads = layouts.mode_sizes(schedule.thread_layout)
         values = layouts.mode_sizes(schedule.value_layout)
-        return {m: t * v for m, t, v in zip(spec.output.shape, threads, values, strict=True)}
+        return {m: t * v for m, t, v in zip(spec.lead.shape, threads, values, strict=True)}
     assert schedule.tiler is not None
-    return {m: schedule.tiler[m] for m in spec.output.shape}
+    return {m: schedule.tiler[m] for m in spec.lead.shape}
 
 
 def tile_order(spec: Spec) -> tuple[int, ...]:
@@ -119,13 +120,13 @@ def tile_order(spec: Spec) -> tuple[int, ...]:
     the partition inner, a block's else.
     """
     raster = spec.schedule.scheduler.raster
-    first = [] if raster is None else [spec.output.shape.index(raster)]
+    first = [] if raster is None else [spec.lead.shape.index(raster)]
     return tuple(dict.fromkeys([*first, *value_order(spec)]))
 
 
 def value_order(spec: Spec) -> tuple[int, ...]:
     """Modes of the output in the order of a thread's own values, the contiguous one first."""
-    return tuple(dict.fromkeys([major_index(spec), *reversed(range(len(spec.output.shape)))]))
+    return tuple(dict.fromkeys([major_index(spec), *reversed(range(len(spec.lead.shape)))]))
 
 
 def values_of(schedule: ElementwiseSchedule) -> int:
@@ -149,7 +150,7 @@ def threads_of(schedule: ElementwiseSchedule) -> int:
 
 def is_sound(spec: Spec) -> bool:
     """Whether ranks agree and nothing is too large to enumerate; what is not filled in yet passes."""
-    schedule, modes = spec.schedule, spec.output.shape
+    schedule, modes = spec.schedule, spec.lead.shape
     for layout, limit in ((schedule.thread_layout, MAX_THREADS), (schedule.value_layout, MAX_VALUES)):
         if layout is not None and not (len(layouts.modes_of(layout)) == len(modes) and deals_out(layout, limit)):
             return False

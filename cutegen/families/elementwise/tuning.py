@@ -26,8 +26,8 @@ BITS = (32, 64, 128)  # of an access
 def axes(specs: Sequence[Spec]) -> Iterator[tuple[str, list[Choice]]]:
     """The names and choices of what is combined, for resolved kernels that share their schedule."""
     first = specs[0]
-    majors = dict.fromkeys(spec.output.major for spec in specs)
-    orders = [first.output.shape.index(str(major)) for major in majors]
+    majors = dict.fromkeys(spec.lead.major for spec in specs)
+    orders = [first.lead.shape.index(str(major)) for major in majors]
     yield f"partition {first.schedule.partition}", [{}, *_partitions(first, orders)]
 
 
@@ -35,12 +35,12 @@ def refinements(spec: Spec) -> Iterator[Choice]:
     """Changes of one field each, to a resolved kernel."""
     for bits in BITS:
         yield {("copy", "bits"): bits}
-    for raster in spec.output.shape:
+    for raster in spec.lead.shape:
         yield {("scheduler",): {"raster": raster}}
 
 
 def _partitions(spec: Spec, orders: Sequence[int]) -> Iterator[Choice]:
-    modes = spec.output.shape
+    modes = spec.lead.shape
     element = widest_tensor(spec).dtype.bits
     vector = max(1, 128 // element, vector_of(spec))
     for major in dict.fromkeys(orders):

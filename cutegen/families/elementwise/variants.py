@@ -15,7 +15,7 @@ def variants(plan: ElementwisePlan) -> tuple[ElementwisePlan, ...]:
     if not spec.schedule.narrows:
         return (plan,)
     point = plan.pointwise
-    wide = promising(spec, point.operands, str(spec.output.major), point.vector)
+    wide = promising(spec, point.operands, str(spec.lead.major), point.vector)
     tv_layout = None if plan.tv_layout is None else interleaved(plan.tv_layout)
     one = replace(point, vector=1, operands=one_at_a_time(point.operands))
     vectors = replace(point, operands=of_spec(point.operands, wide))

@@ -9,6 +9,9 @@ from cutegen.families.elementwise.plan import ElementwisePlan
 from cutegen.families.elementwise.schedule import Spec
 from cutegen.families.elementwise.tiles import tile_order
 
+PLACES, FEW_PLACES = 61, 7
+"""Places along a mode that is taken, of which a kernel has no tiles; and along each of several."""
+
 
 def covered(plan: ElementwisePlan) -> dict[str, int]:
     """Elements along each mode that a thread block covers.
@@ -18,6 +21,8 @@ def covered(plan: ElementwisePlan) -> dict[str, int]:
     """
     spec = plan.spec
     sizes = {mode: max(1, plan.tile.get(mode, 1)) for mode in spec.modes}
+    for tensor in spec.tensors:
+        sizes |= {mode: PLACES if len(tensor.at) == 1 else FEW_PLACES for mode, _ in tensor.at}
     if spec.schedule.partition == "inner":
         sizes[_walk(spec)[0]] *= plan.threads
     return sizes
@@ -30,6 +35,29 @@ def refused(spec: Spec, sizes: Mapping[str, int]) -> str | None:
 
 
 def accepted(spec: Spec, sizes: dict[str, int]) -> dict[str, int] | None:
+    """`sizes`, one of them enlarged as little as whole blocks ask for, and then so many places as elements are taken at
+    different ones; None if static sizes leave no way.
+    """
+    whole = _in_whole_blocks(spec, sizes)
+    return None if whole is None else _with_places(spec, whole)
+
+
+def _with_places(spec: Spec, sizes: dict[str, int]) -> dict[str, int] | None:
+    """`sizes` with a place for each element that is written at one, and one place at least for those that are read."""
+    found = dict(sizes)
+    for tensor in spec.tensors:
+        for number, (mode, index) in enumerate(tensor.at):
+            count = prod(sizes[m] for m in spec.tensor(index).shape)
+            others = prod(max(1, found[m]) for i, (m, _) in enumerate(tensor.at) if i != number)
+            least = -(-count // others) if tensor.writes else min(count, 1)
+            if found[mode] < least and mode in spec.static:
+                return None
+            step = spec.divisible.get(mode, 1)
+            found[mode] = max(found[mode], -(-least // step) * step)
+    return found
+
+
+def _in_whole_blocks(spec: Spec, sizes: dict[str, int]) -> dict[str, int] | None:
     """`sizes`, one of them enlarged as little as whole blocks ask for; None if static sizes leave no way."""
     threads = _threads_to_fill(spec)
     if threads is None or _tiles(spec, sizes) % threads == 0:
@@ -58,9 +86,9 @@ def _threads_to_fill(spec: Spec) -> int | None:
 def _tiles(spec: Spec, sizes: Mapping[str, int]) -> int:
     """How many tiles of the tiler cover the output."""
     tiler = spec.schedule.tiler or {}
-    return prod(-(-sizes[mode] // tiler.get(mode, 1)) for mode in spec.output.shape)
+    return prod(-(-sizes[mode] // tiler.get(mode, 1)) for mode in spec.lead.shape)
 
 
 def _walk(spec: Spec) -> tuple[str, ...]:
     """The output's modes in the order in which consecutive threads of an inner partition walk them."""
-    return tuple(spec.output.shape[i] for i in tile_order(spec))
+    return tuple(spec.lead.shape[i] for i in tile_order(spec))

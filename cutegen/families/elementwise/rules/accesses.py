@@ -41,7 +41,7 @@ def access(spec: Spec, say: Say) -> None:
 
 def run(spec: Spec, say: Say) -> None:
     """One access moves neighbours in memory, so a thread must own that many in a row along the contiguous mode."""
-    schedule, output = spec.schedule, spec.output
+    schedule, output = spec.schedule, spec.lead
     if schedule.partition == "inner_outer":
         _whole_runs(spec, schedule, say)
         return
@@ -63,8 +63,8 @@ def run(spec: Spec, say: Say) -> None:
 def _whole_runs(spec: Spec, schedule: ElementwiseSchedule, say: Say) -> None:
     """Each thread has a whole number of accesses along a row, which are what the threads of inner_outer deal out."""
     assert schedule.tiler is not None and schedule.thread_layout is not None and schedule.copy.bits is not None
-    mode, vector = str(spec.output.major), vector_of(spec)
-    index = spec.output.shape.index(mode)
+    mode, vector = str(spec.lead.major), vector_of(spec)
+    index = spec.lead.shape.index(mode)
     extent, threads = schedule.tiler[mode], layouts.mode_sizes(schedule.thread_layout)[index]
     share = extent // threads
     if extent % threads or share % vector == 0:  # the first is a finding of its own
@@ -85,7 +85,7 @@ def aligned(spec: Spec, say: Say) -> None:
     """Every access is aligned to its own width, which is what a tensor's `align` promises."""
     vector = vector_of(spec)
     for tensor in whole_tensors(spec):
-        if tensor.major == spec.output.major:
+        if tensor.major == spec.lead.major:
             accesses.aligned(spec, say, tensor, vector, BITS, partial(_better_bits, spec, say.code))
 
 

@@ -25,7 +25,7 @@ FULL = 4  # of what a thread may have, one part in so many is for each of a few 
 
 def layouts_of(spec: Spec) -> Iterator[Dealt]:
     """Every layout that deals a tile of the output out."""
-    schedule, modes = spec.schedule, spec.output.shape
+    schedule, modes = spec.schedule, spec.lead.shape
     of = f"{spec.output.name} [{', '.join(modes)}]"
     if schedule.thread_layout is not None:
         yield Dealt(("schedule", "thread_layout"), schedule.thread_layout, len(modes), MAX_THREADS, of)
@@ -51,8 +51,8 @@ def _with_rank(spec: Spec, places: int, of_threads: bool) -> Layout:
     """A layout of so many places over the output's modes: whole warps of threads along the contiguous one, or all of
     them.
     """
-    modes = spec.output.shape
-    major = modes.index(str(spec.output.major))
+    modes = spec.lead.shape
+    major = modes.index(str(spec.lead.major))
     shape = [1] * len(modes)
     shape[major] = places
     if of_threads and places % WARP == 0 and len(modes) > 1:
@@ -86,14 +86,14 @@ def values(spec: Spec, say: Say) -> None:
         say(message, "schedule", "value_layout", notes=notes, help=say_layout("value_layout", better))
         return
     assert schedule.tiler is not None
-    modes = [m for m in spec.output.shape if m in schedule.tiler]
+    modes = [m for m in spec.lead.shape if m in schedule.tiler]
     extents = [schedule.tiler[m] for m in modes]
     sizes, run = (1,) * len(extents), dealt_run(spec, schedule)
     if schedule.partition == "inner_outer" and schedule.thread_layout is not None:
         sizes = layouts.mode_sizes(schedule.thread_layout)
     of = f" / {prod(sizes)} threads" if prod(sizes) > 1 else ""
     notes = (f"{' * '.join(map(str, extents))}{of} = {count} > {limit}",)
-    steps = [t * run if m == spec.output.major else t for m, t in zip(modes, sizes, strict=False)]
+    steps = [t * run if m == spec.lead.major else t for m, t in zip(modes, sizes, strict=False)]
     shares = shrunk([-(-e // t) for e, t in zip(extents, steps, strict=False)], max(1, limit // FULL // run))
     better_tiler = {m: t * s for m, t, s in zip(modes, steps, shares, strict=False)}
     say(message, "schedule", "tiler", notes=notes, help=f"write `tiler: {{{show_extents(better_tiler)}}}`")
@@ -104,10 +104,10 @@ def deals_evenly(spec: Spec, say: Say) -> None:
     schedule = spec.schedule
     if schedule.partition != "inner_outer" or schedule.tiler is None or schedule.thread_layout is None:
         return
-    for mode, count in zip(spec.output.shape, layouts.mode_sizes(schedule.thread_layout), strict=True):
+    for mode, count in zip(spec.lead.shape, layouts.mode_sizes(schedule.thread_layout), strict=True):
         extent = schedule.tiler[mode]
         if extent % count:
-            step = count * (dealt_run(spec, schedule) if mode == spec.output.major else 1)
+            step = count * (dealt_run(spec, schedule) if mode == spec.lead.major else 1)
             near = max(1, round(extent / step)) * step
             say(
                 f"{count} threads along {mode} do not divide the tiler's {extent}",

@@ -28,8 +28,8 @@ def uncoalesced(spec: Spec, plan: ElementwisePlan, made: Accesses) -> Iterator[F
 
 
 def _other_walks(spec: Spec, plan: ElementwisePlan, access: Access) -> Iterator[Candidate]:
-    major = spec.output.shape.index(str(spec.output.major))
-    mode, rank = str(spec.output.major), len(spec.output.shape)
+    major = spec.lead.shape.index(str(spec.lead.major))
+    mode, rank = str(spec.lead.major), len(spec.lead.shape)
     if plan.partition == "inner":
         if plan.tile_order[0] != major:
             yield written(f"write `raster: {mode}`"), changed(spec, {"scheduler.raster": mode})
@@ -58,7 +58,7 @@ def narrow(spec: Spec, plan: ElementwisePlan, made: Accesses) -> Iterator[Findin
     """An access is as wide as the alignment and 128 bits allow."""
 
     def whole(access: Access) -> bool:
-        return access.memory(spec).major == spec.output.major
+        return access.memory(spec).major == spec.lead.major
 
     def place(access: Access, asked: bool) -> Path:
         dealt = plan.partition == "inner_outer"  # `bits` decides what is in a row
@@ -83,7 +83,7 @@ def _more_values(spec: Spec, plan: ElementwisePlan, wanted: int) -> Candidate:
     """A changed kernel in which a thread has `wanted` elements in a row, and the width of accesses
     is left to planning.
     """
-    mode = str(spec.output.major)
+    mode = str(spec.lead.major)
     and_bits = ", and leave `bits` out" if is_written(spec, *BITS) else ""
     if plan.partition == "inner":
         text = f"write `{mode}: {wanted}` in the tiler{and_bits}"
@@ -91,8 +91,8 @@ def _more_values(spec: Spec, plan: ElementwisePlan, wanted: int) -> Candidate:
     assert plan.thread_layout is not None
     sides = layouts.mode_sizes(plan.thread_layout)
     own = [extent // side for extent, side in zip(plan.tiler, sides, strict=True)]
-    own[spec.output.shape.index(mode)] = wanted
-    value = layouts.row_major(own, spec.output.shape.index(mode))
+    own[spec.lead.shape.index(mode)] = wanted
+    value = layouts.row_major(own, spec.lead.shape.index(mode))
     fields = {"copy.bits": None, "tiler": None, "thread_layout": plan.thread_layout, "value_layout": value}
     return written(f"{say_layout('value_layout', value)}{and_bits}"), changed(spec, fields)
 
@@ -100,9 +100,9 @@ def _more_values(spec: Spec, plan: ElementwisePlan, wanted: int) -> Candidate:
 def _longer_runs(spec: Spec, plan: ElementwisePlan, wanted: int) -> Candidate:
     """A changed kernel in which the threads of inner_outer deal out whole accesses of up to `wanted` elements."""
     assert plan.thread_layout is not None
-    mode, element = str(spec.output.major), widest_bits(spec)
+    mode, element = str(spec.lead.major), widest_bits(spec)
     run = min(wanted, MAX_VECTOR_BITS // element)
-    step = run * layouts.mode_sizes(plan.thread_layout)[spec.output.shape.index(mode)]
+    step = run * layouts.mode_sizes(plan.thread_layout)[spec.lead.shape.index(mode)]
     extent = -(-plan.tile[mode] // step) * step
     text = f"write `{mode}: {extent}` in the tiler and `copy: {{bits: {run * element}}}`"
     return written(text), changed(spec, {f"tiler.{mode}": extent, "copy.bits": run * element})

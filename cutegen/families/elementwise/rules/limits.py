@@ -14,9 +14,9 @@ from cutegen.lint.rule import Say
 def blocks(spec: Spec, say: Say) -> None:
     """Fixed sizes need no more tiles than a grid and 32-bit coordinates can count."""
     tile = block_tile(spec)
-    if not all(mode in spec.static for mode in spec.output.shape):
+    if not all(mode in spec.static for mode in spec.lead.shape):
         return
-    counts = {mode: -(-spec.static[mode] // tile[mode]) for mode in spec.output.shape}
+    counts = {mode: -(-spec.static[mode] // tile[mode]) for mode in spec.lead.shape}
     if (total := prod(counts.values())) > MAX_COUNT:
         mode = max(counts, key=lambda m: counts[m])
         fits = MAX_COUNT // (total // counts[mode]) * tile[mode]

@@ -31,8 +31,8 @@ def _smaller_tiles(spec: Spec, mode: str) -> Iterator[Candidate]:
     if schedule.tiler is not None:
         yield from halved_in_tiler(spec, mode, schedule.tiler[mode])
     elif schedule.thread_layout is not None:
-        i, shape = spec.output.shape.index(mode), list(layouts.mode_sizes(schedule.thread_layout))
-        major = spec.output.shape.index(str(spec.output.major))
+        i, shape = spec.lead.shape.index(mode), list(layouts.mode_sizes(schedule.thread_layout))
+        major = spec.lead.shape.index(str(spec.lead.major))
         if len(shape) < 2:
             return
         while shape[i] > 1 and shape[i] % 2 == 0:
@@ -54,7 +54,7 @@ def low_occupancy(spec: Spec, plan: ElementwisePlan, _: Accesses) -> Iterator[Fi
 
 
 def _larger_blocks(spec: Spec, plan: ElementwisePlan) -> Iterator[Candidate]:
-    major = spec.output.shape.index(str(spec.output.major))
+    major = spec.lead.shape.index(str(spec.lead.major))
     for threads in (128, 256, 64):
         if plan.partition == "inner":
             yield written(f"write `threads: {threads}`"), changed(spec, {"threads": threads})
@@ -67,7 +67,7 @@ def _larger_blocks(spec: Spec, plan: ElementwisePlan) -> Iterator[Candidate]:
             fields: dict[str, object] = {"thread_layout": layout}
             if plan.partition == "inner_outer":
                 share = [extent // side for extent, side in zip(plan.tiler, sides, strict=True)]
-                tiler = {m: s * n for m, s, n in zip(spec.output.shape, share, shape, strict=True)}
+                tiler = {m: s * n for m, s, n in zip(spec.lead.shape, share, shape, strict=True)}
                 text += f" and `tiler: {{{show_extents(tiler)}}}`"
                 fields["tiler"] = tiler
             yield written(text), changed(spec, fields)
@@ -75,7 +75,7 @@ def _larger_blocks(spec: Spec, plan: ElementwisePlan) -> Iterator[Candidate]:
 
 def needless_predicate(spec: Spec, plan: ElementwisePlan, _: Accesses) -> Iterator[Finding]:
     """Coordinates are compared with a size only where a tile may reach beyond it."""
-    walked_last = spec.output.shape[plan.tile_order[-1]]  # tells threads beyond the last tile from the others
+    walked_last = spec.lead.shape[plan.tile_order[-1]]  # tells threads beyond the last tile from the others
     needed = walked_last if plan.partition == "inner" else None
     return machine.needless_predicate(spec, plan, spec.schedule.predication, needed)
 

@@ -1,0 +1,115 @@
+"""Text for tensors whose elements are taken `at` places that other tensors have: the places, and where accesses begin.
+
+In `launch` such a tensor gets a layout along the modes that the kernel walks, with a stride of 0 along those of the
+places and one mode more for each that is taken. The kernel keeps the strides of the latter as `step_W_V`, walks place
+0, and moves each access by places times steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from cutegen.families.common.pointwise import Operand, PointwisePlan
+from cutegen.language.model import KernelSpec, Tensor
+
+
+class PlacesText(NamedTuple):
+    """A tensor of places: for each access of a thread one, or for each of its values."""
+
+    tensor: Tensor
+    number: str  # of places of a thread
+    step: str  # values from one place to the next
+    predicate: list[str]
+    loading: list[str]  # arguments of the copy atom
+
+    @property
+    def registers(self) -> str:
+        return f"{self.tensor.name}_at"
+
+
+class TakenText(NamedTuple):
+    """A tensor that is taken at places."""
+
+    told: str  # `at ids along V`
+    shape: list[str]  # of its layout in `launch`, behind what the kernel walks
+    strides: list[str]
+    steps: list[tuple[str, int]]  # variables of the strides along the modes that are taken, and where these stand
+    walked: str  # the index that leaves the modes that the kernel walks
+    accesses: str  # of a thread
+    predicate: str  # of the access of number `vector`; nothing where no access is left out
+    offset: list[str]  # of that access: the terms of a sum, in elements
+
+
+def taken_names(plan: PointwisePlan) -> frozenset[str]:
+    """The tensors of places."""
+    return frozenset(name for tensor in plan.spec.tensors for _, name in tensor.at)
+
+
+def walked_text(spec: KernelSpec) -> str:
+    """The shape that the kernel walks, in `launch`: that of the leading tensor, unless it is taken at places."""
+    lead = spec.lead
+    return "walked" if spec.tensor(lead.name).at else f"m{lead.name}.shape"
+
+
+def walked_sizes(spec: KernelSpec) -> list[str]:
+    """The sizes of the modes that the kernel walks where the leading tensor is taken at places: as others have them."""
+    found = []
+    for mode in spec.lead.shape:
+        tensor = next(t for t in spec.tensors if mode in t.shape)
+        found.append(f"m{tensor.name}.shape[{tensor.shape.index(mode)}]")
+    return found
+
+
+def places_of(plan: PointwisePlan, width: str) -> list[PlacesText]:
+    """The tensors of places, in the spec's order. `width` is the text of the elements of one access."""
+    names, lead = taken_names(plan), plan.spec.lead
+    predicate = f"t{plan.spec.output.name}p{lead.name}"
+    found = []
+    for tensor in plan.spec.tensors:
+        if tensor.name not in names:
+            continue
+        each = _for_each_value(plan, tensor)
+        suffix = "_1" if each and plan.pointwise.vector != 1 else ""
+        masked = [f"pred={predicate}{suffix}"] if plan.pointwise.masked else []
+        number, step = ("VALUES", "1") if each else (f"VALUES // {width}", width)
+        bits = f"num_bits_per_copy={tensor.dtype.bits}"
+        atom = ["cute.nvgpu.CopyUniversalOp()", f"m{tensor.name}.element_type", bits]
+        found.append(PlacesText(tensor, number, step, masked, atom))
+    return found
+
+
+def taken_text(
+    plan: PointwisePlan, o: Operand, own: str, width: str, strides: Sequence[str], predicate: str
+) -> TakenText | None:
+    """The text of an operand that is taken at places; None for others.
+
+    `own` and `width` are the texts of how many elements an access of it has, and one of the widest; `strides` are those
+    along the modes that the kernel walks; `predicate` is the last argument of its copies, nothing where none is masked.
+    """
+    spec, tensor = plan.spec, o.tensor
+    if not tensor.at:
+        return None
+    name, steps, terms, rank = tensor.name, [], [], len(spec.lead.shape)
+    for number, (mode, index) in enumerate(tensor.at):
+        step = f"step_{name}_{mode}"
+        steps.append((step, rank + number))
+        each = _for_each_value(plan, spec.tensor(index))
+        place = "vector" if each or own == width else f"vector * {own} // {width}"
+        terms.append(f"cutlass.Int64(t{spec.output.name}r{index}_at[{place}]) * {step}")
+    axes = [tensor.shape.index(mode) for mode, _ in tensor.at]
+    return TakenText(
+        told=" and ".join(f"at {index} along {mode}" for mode, index in tensor.at),
+        shape=[f"m{name}.shape[{axis}]" for axis in axes],
+        strides=[*strides, *(f"m{name}.stride[{axis}]" for axis in axes)],
+        steps=steps,
+        walked=", ".join(["None"] * rank + ["0"] * len(axes)),
+        accesses=f"VALUES // {own}",
+        predicate=f"{predicate.partition('=')[2]}[vector]" if predicate else "",
+        offset=terms,
+    )
+
+
+def _for_each_value(plan: PointwisePlan, index: Tensor) -> bool:
+    """Whether neighbours of one access may have different places."""
+    return plan.spec.lead.major in index.shape
