@@ -100,9 +100,7 @@ def _wanted(spec: KernelSpec, wrt: Sequence[str]) -> tuple[Tensor, ...]:
     if taken and (wrt or len(taken) == len(chosen)):
         index = taken[0].at[0][1]
         message = f"`{taken[0].name}` is read at the places of `{index}`: its gradient adds up what equal places give"
-        help = (
-            f"no order of those sums is fixed: use torch's `index_add_` on the gradient of `{taken[0].name}[{index}]`"
-        )
+        help = f"their order is not fixed: use `index_add_` of torch on the gradient of `{taken[0].name}[{index}]`"
         raise DifferentiationError(message, help)
     return tuple(tensor for tensor in chosen if not tensor.at)
 

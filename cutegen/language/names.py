@@ -16,11 +16,11 @@ MAX_NAME = 32
 _USED = (
     "ALL", "COSTS", "Callable", "DIVISIBLE", "INPUTS", "Iterator", "LARGEST", "MOST_TILES", "OUTPUTS", "SIZES",
     "CLUSTER", "SLICE", "STAGES", "STATIC", "SWIZZLE", "Sequence", "TARGETS", "TENSORS", "THREADS", "TILER",
-    "TOLERANCE", "Timer", "VALUES", "VECTOR", "annotations", "argparse", "args", "arguments", "compile_for",
+    "PLACES", "TOLERANCE", "Timer", "VALUES", "VECTOR", "annotations", "argparse", "args", "arguments", "compile_for",
     "copy_tile", "cpasync", "cuda", "cuda_dialect", "cute", "cutegen", "cutlass", "failure", "functools",
     "in_bounds", "itertools", "known_tensors", "launch", "launch_kernel", "load_values", "main", "make_fake_stream",
-    "make_fake_tensor", "make_inputs", "make_outputs", "math", "n_first", "numbers", "operator", "predicates",
-    "reference", "slices", "store_values", "suppress", "sys", "threading", "torch", "tvm_ffi", "vectors",
+    "make_fake_tensor", "make_inputs", "make_outputs", "math", "moved_access", "n_first", "numbers", "operator",
+    "predicates", "reference", "slices", "store_values", "suppress", "sys", "threading", "torch", "tvm_ffi", "vectors",
     # Builtins that the module calls, or might.
     "Exception", "RuntimeError", "TypeError", "ValueError", "abs", "all", "any", "bool", "dict",
     "divmod", "enumerate", "float", "getattr", "hex", "int", "isinstance", "len", "list", "max", "min", "next",
@@ -72,10 +72,11 @@ RESERVED_ARGUMENTS = (
     "clusters", "column_idx", "coord", "device", "fetch", "first_value", "generator", "grid", "grid_m", "grid_n",
     "has_tile", "help", "in_bounds", "in_k", "in_warp", "is_held", "is_short", "k_block", "k_next", "k_size", "k_tile",
     "k_tiles", "lane_step", "mode_offsets", "name", "narrow_layout", "one", "own_values", "part", "place",
-    "probe_index", "product", "rank", "residue", "rest", "rest_mn", "rest_v", "result", "row_size", "row_start",
-    "row_threads", "seed", "self", "sizes", "smem", "smem_next", "smem_read", "smem_write", "stage", "stream",
-    "tensors", "thr_layout", "thr_mma", "thread_offsets", "tidx", "tidy", "tile", "tiled_mma", "tiles", "turn",
-    "tv_layout", "val_layout", "value_idx", "value_offsets", "vector", "wants_gradient", "width", "words_fit",
+    "place_offset", "probe_index", "product", "rank", "residue", "rest", "rest_mn", "rest_v", "result", "row_size",
+    "row_start", "row_threads", "seed", "self", "sizes", "smem", "smem_next", "smem_read", "smem_write", "stage",
+    "stream", "tensors", "thr_layout", "thr_mma", "thread_offsets", "tidx", "tidy", "tile", "tiled_mma", "tiles",
+    "turn", "tv_layout", "val_layout", "value_idx", "value_offsets", "vector", "walked_shape", "wants_gradient",
+    "width", "words_fit",
 )  # fmt: skip
 
 # What CuTeDSL calls the parameters and functions that it makes of a branch or a loop: inside they hide an argument.
@@ -86,10 +87,10 @@ COMPILERS_OWN = re.compile(
 
 # What generated code calls things of the spec: each {} is a tensor, a mode or the kernel.
 DERIVED = (
-    "BLK_{}", "SPACE_{}", "atom_{}", "c{}", "copy_{}", "g{}", "m{}", "pred_{}", "s{}", "s{}_elements", "s{}_layout",
-    "s{}_memory", "store_{}", "t{}c{}", "t{}g{}", "t{}p{}", "t{}p{}_0", "t{}p{}_first", "t{}p{}_next", "t{}r{}",
-    "t{}r{}_in", "t{}r{}_out", "t{}s{}", "thr_copy_{}", "tile_{}", "tiled_copy_{}", "tiles_{}", "workspace_{}",
-    "{}_kernel", "{}_longer_kernel", "{}_workspace_{}_kernel",
+    "BLK_{}", "SPACE_{}", "atom_{}", "c{}", "copy_{}", "g{}", "m{}", "place_{}", "pred_{}", "step_{}_{}", "s{}",
+    "s{}_elements", "s{}_layout", "s{}_memory", "store_{}", "t{}c{}", "t{}g{}", "t{}p{}", "t{}p{}_0", "t{}p{}_first",
+    "t{}p{}_next", "t{}r{}", "t{}g{}_at", "t{}r{}_at", "t{}r{}_in", "t{}r{}_out", "t{}s{}", "thr_copy_{}", "tile_{}",
+    "tiled_copy_{}", "tiles_{}", "workspace_{}", "{}_kernel", "{}_longer_kernel", "{}_workspace_{}_kernel",
 )  # fmt: skip
 
 

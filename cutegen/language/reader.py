@@ -21,7 +21,6 @@ from cutegen.language.model import Expect, KernelSpec, Schedule, Verify
 from cutegen.language.modules import marked
 from cutegen.language.names import shown
 from cutegen.language.shapes import MAX_VERIFIED, Promises, bench, check_shapes
-from cutegen.language.taking import check_taken
 from cutegen.language.torch_ops import torch_op
 from cutegen.language.tuning import tune
 from cutegen.registry import family_of
@@ -132,7 +131,7 @@ def _spec(variant: Variant) -> tuple[KernelSpec | None, list[Diagnostic]]:
     declared, numbers = tensors(ctx), scalars(ctx)
     known = {tensor.name: tensor for tensor in declared}
     check_names(ctx, declared, numbers)
-    taken = check_taken(ctx, op, declared)
+    taken = op.check_places(ctx, declared)
     statements = compute(ctx, op, declared, numbers) if taken else None
     modes = tuple(dict.fromkeys(mode for tensor in declared for mode in tensor.modes))
     static, divisible = promises(ctx, modes)

@@ -12,6 +12,7 @@ from cutegen.language.model import KernelSpec, Scalar, Tensor
 from cutegen.language.tensor import with_elements
 from cutegen.ops.modes import check_alike, check_fits, has_names
 from cutegen.ops.op import Op
+from cutegen.ops.taking import check_taken
 
 if TYPE_CHECKING:
     from cutegen.codegen.reference import Reference
@@ -24,7 +25,6 @@ class Elementwise(Op):
 
     name = "elementwise"
     differentiable = True
-    takes_places = True
     starter = """\
 summary: Adds two matrices, element by element.
 op: elementwise
@@ -42,6 +42,9 @@ targets: [sm_80, sm_90a]
 
     def refuse_product(self, ctx: Context, statement: int, place: Place) -> None:
         say(ctx, "CG127", "an elementwise kernel has no `@`", statement, place, "write `op: gemm`")
+
+    def check_places(self, ctx: Context, tensors: tuple[Tensor, ...]) -> bool:
+        return check_taken(ctx, tensors)
 
     def check_compute(
         self, ctx: Context, compute: Compute, tensors: Mapping[str, Tensor], scalars: tuple[Scalar, ...]

@@ -33,7 +33,6 @@ class Op(ABC):
     has_product: bool = False  # whether `A @ B.T` may stand in its compute
     reserved: frozenset[str] = frozenset()  # names that the op's modules use besides those that all of them do
     has_reductions: bool = False  # whether `sum(x, N)` and the like may
-    takes_places: bool = False  # whether tensors may be taken `at` the places that others have
     differentiable: bool = False  # whether `cutegen grad` takes its statements, and may write a backward as this op
     unmeasured: str | None = (
         None  # why there is nothing to be fast at, so that `bench` and `tune` refuse; None: there is
@@ -46,6 +45,15 @@ class Op(ABC):
         self, ctx: Context, compute: Compute, tensors: Mapping[str, Tensor], scalars: tuple[Scalar, ...]
     ) -> None:
         """Says to `ctx` what keeps the statements, whose names are known to be declared, from having the op's form."""
+
+    def check_places(self, ctx: Context, tensors: tuple[Tensor, ...]) -> bool:
+        """Whether what the tensors say of `at` is right; says to `ctx` what is wrong. By default none may say any."""
+        taken = [tensor for tensor in tensors if tensor.at]
+        for tensor in taken:
+            message = f"`{tensor.name}` is taken at places, and `op: {self.name}` walks its tensors as they are"
+            help = "gather or scatter in a kernel with `op: elementwise`, before or after this one"
+            ctx.say("CG143", message, "tensors", tensor.name, "at", key=True, help=help)
+        return not taken
 
     def refuse_product(self, ctx: Context, statement: int, place: Place) -> None:
         """Says to `ctx` that the statement of that number has an `@` at a place, and the op none."""

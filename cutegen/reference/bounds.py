@@ -71,12 +71,11 @@ def evaluate(
     """The expected values and bound of each output, by its name, in the order of `spec.outputs`.
 
     `tensors` maps each tensor that is read (as it is before the run) to its values, in the spec's shape, on any device;
-    what is expected of a tensor that is written at places is its elements at these;
-    an output may be there too and gives sizes that no input has; `scalars` maps each scalar to a number. Along a mode
-    in `coordinates` the tensors have only those, in that order, of as many as `whole` says. `additions` says for the
-    modes of a sum how many of its additions follow each other at most, which makes bounds narrower. The result shares
-    no memory with the tensors. With `by_torch` bounds are those of torch on a GPU, where a mean is a sum times the
-    rounded reciprocal of its size.
+    an output may be there too and gives sizes that no input has; `scalars` maps each scalar to a number. Of an output
+    that is written at places these are its elements there. Along a mode in `coordinates` the tensors have only those,
+    in that order, of as many as `whole` says. `additions` says for the modes of a sum how many of its additions follow
+    each other at most, which makes bounds narrower. The result shares no memory with the tensors. With `by_torch`
+    bounds are those of torch on a GPU, where a mean is a sum times the rounded reciprocal of its size.
     Raises `KeyError` for a tensor or scalar that is missing, `ValueError` for sizes that disagree.
     """
     import torch

@@ -51,6 +51,18 @@ ELEMENTWISE: Spec = {
 INNER: Spec = ELEMENTWISE | {
     "schedule": {"partition": "inner", "tiler": {"M": 1, "N": 4}, "threads": 256},
 }
+TAKEN: Spec = {
+    "cutegen": 1,
+    "kernel": "work",
+    "op": "elementwise",
+    "tensors": {
+        "W": {"shape": ["V", "D"], "dtype": "f32", "at": {"V": "ids"}},
+        "ids": {"shape": ["T"], "dtype": "i64"},
+        "rows": {"shape": ["T"], "dtype": "i64"},
+        "Y": {"shape": ["T", "D"], "dtype": "f32", "role": "out"},
+    },
+    "compute": "Y = W * cast(ids + rows, f32)",
+}
 OUTER: Spec = ELEMENTWISE | {
     "schedule": {"partition": "inner_outer", "tiler": {"M": 8, "N": 128}, "thread_layout": "(4,32):(32,1)"},
 }
@@ -197,6 +209,7 @@ PERTURBED: dict[str, list[tuple[Spec, str, Any, str]]] = {
     "tensor.dtype": [(ELEMENTWISE, "tensors.S.dtype", "f16", TEXT)],
     "tensor.major": [(ELEMENTWISE, "tensors.S.major", "M", TEXT), (GEMM, "tensors.C.major", "N", TEXT)],
     "tensor.align": [(ELEMENTWISE, "tensors.S.align", 32, TEXT), (GEMM, "tensors.C.align", 4, TEXT)],
+    "tensor.at": [(TAKEN, "tensors.W.at", {"V": "rows"}, TEXT), (TAKEN, "tensors.W.at", {"V": "none"}, REFUSED)],
     "tensor.role": [(ELEMENTWISE, "tensors.S.role", "out", REFUSED)],
     "scalars": [(ELEMENTWISE, "scalars.alpha", "f64", TEXT), (ELEMENTWISE, "scalars.beta", "f32", REFUSED)],
     "compute": [(ELEMENTWISE, "compute", "D = alpha + S", TEXT)],

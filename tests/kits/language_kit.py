@@ -68,3 +68,14 @@ verify:
   shapes:
     - {M: 4, N: 6}
 """
+
+TAKEN = """\
+cutegen: 1
+kernel: embedding
+op: elementwise
+tensors:
+  W: {shape: [V, D], dtype: bf16, at: {V: ids}}
+  ids: {shape: [T], dtype: i64}
+  Y: {shape: [T, D], dtype: bf16, role: out}
+compute: Y = W
+"""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from language_kit import ADD, GEMM, PROBE
+from language_kit import ADD, GEMM, PROBE, TAKEN
 
 from cutegen.language.diagnostics import Diagnostic, SpecError
 from cutegen.language.reader import read_specs
@@ -48,6 +48,11 @@ def test_a_misspelt_atom_names_the_family_that_is_meant(listed: bool) -> None:
     assert found[0].help == "did you mean `wgmma`?" and found[1].help == "did you mean `cluster`?"
 
 
+def with_places(declared: str) -> tuple[str, str]:
+    """The replacement that declares the places of TAKEN otherwise."""
+    return "ids}}\n  ids: {shape: [T], dtype: i64}", f"«ids}}}}\n  ids: {{shape: {declared}}}"
+
+
 # In each replacement `«` marks the expected place. Base, what is replaced, by what, code, words.
 CASES = [
     # The op that torch knows
@@ -58,6 +63,22 @@ CASES = [
     (ADD, "kernel: add", "kernel: add\ntorch: {op: my::add, backward: «a-b}", "CG139", "not an identifier"),
     (ADD, "role: out}", "role: inout}\ntorch: {op: my::add, «backward: add_bwd}", "CG139", "is read and written"),
     (ADD, "scalars: {alpha: f32}", "scalars: {alpha: f32, «ctx: f32}\ntorch: {op: my::add}", "CG113", "ctx"),
+    # places
+    (TAKEN, "{V: ids}", "{V: «idz}", "CG143", "not a tensor of this kernel did you mean `ids`?"),
+    (TAKEN, "{V: ids}", "{«W: ids}", "CG116", "not a mode here modes: V, D"),
+    (TAKEN, *with_places("[T], dtype: u8"), "CG143", "the places along `V` of `W` are u8 in `ids`"),
+    (TAKEN, *with_places("[T], dtype: i64, role: inout"), "CG143", "is inout places are read only"),
+    (TAKEN, *with_places("[T], dtype: i64, at: {T: ids}"), "CG143", "is itself taken at places"),
+    (TAKEN, *with_places("[T, 1], dtype: i64"), "CG143", "is [T, 1]"),
+    (TAKEN, *with_places("[D], dtype: i64"), "CG143", "has the mode `D`"),
+    (TAKEN, *with_places("[V], dtype: i64"), "CG143", "has the mode `V`"),
+    (TAKEN, "at: {V: ids}}", "at: {«V: ids}}\n  x: {shape: [V], dtype: f32}", "CG143", "`V` is a mode of `x`"),
+    (TAKEN, "Y = W", "Y = W * «coord(V)", "CG116", "`V` is not a mode here modes: D, T"),
+    (TAKEN, "[V, D], dtype: bf16, at: {V: ids}}", "[V, D, U], dtype: bf16, «at: {V: ids, U: ids}}",
+     "CG143", "V and U, are not neighbours"),
+    (TAKEN, "at: {V: ids}}", "at: {V: ids}}\n  Z: {shape: [D, S], dtype: bf16, role: out, «at: {S: ids}}",
+     "CG143", "which is not its first mode"),
+    (GEMM, "A: {shape: [M, K]", "A: {«at: {M: B}, shape: [M, K]", "CG143", "`op: gemm` walks its tensors as they are"),
     # YAML
     (ADD, "op: elementwise", "op: elementwise\n«op: gemm", "CG010", "written twice"),
     (ADD, "B: {shape: [N], dtype: f32}", "B: {shape: [N], dtype: f32, «dtype: f32}", "CG010", "written twice"),

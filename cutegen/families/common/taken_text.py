@@ -49,7 +49,7 @@ def taken_names(plan: PointwisePlan) -> frozenset[str]:
 def walked_text(spec: KernelSpec) -> str:
     """The shape that the kernel walks, in `launch`: that of the leading tensor, unless it is taken at places."""
     lead = spec.lead
-    return "walked" if spec.tensor(lead.name).at else f"m{lead.name}.shape"
+    return "walked_shape" if spec.tensor(lead.name).at else f"m{lead.name}.shape"
 
 
 def walked_sizes(spec: KernelSpec) -> list[str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from cutegen.dtypes import Dtype
-from cutegen.language.asked import Op
 from cutegen.language.context import Context
 from cutegen.language.names import shown, suggestion
 from cutegen.language.tensor import Tensor
@@ -13,18 +12,13 @@ from cutegen.language.tensor import Tensor
 INDEX_DTYPES = (Dtype.i32, Dtype.i64)
 
 
-def check_taken(ctx: Context, op: Op, tensors: tuple[Tensor, ...]) -> bool:
+def check_taken(ctx: Context, tensors: tuple[Tensor, ...]) -> bool:
     """Whether every `at` names a mode of its tensor and a tensor of places; says to `ctx` which does not (CG143)."""
     known, before = {t.name: t for t in tensors}, len(ctx.found)
     for tensor in tensors:
         if not tensor.at:
             continue
         path = ("tensors", tensor.name, "at")
-        if not op.takes_places:
-            message = f"`{tensor.name}` is taken at places, and `op: {op.name}` reads and writes at its own coordinates"
-            help = "gather or scatter in a kernel with `op: elementwise`, before or after this one"
-            ctx.say("CG143", message, *path, key=True, help=help)
-            continue
         for mode, name in tensor.at:
             if mode not in tensor.modes:
                 ctx.unknown_mode(mode, tensor.modes, *path, mode)
@@ -75,6 +69,10 @@ def _check_together(ctx: Context, tensor: Tensor, known: Mapping[str, Tensor]) -
     if axes[-1] - axes[0] + 1 != len(axes):
         message = f"the modes of `{tensor.name}` that are taken at places, {' and '.join(taken)}, are not neighbours"
         ctx.say("CG143", message, *path, key=True, help="pass a view with these modes side by side, such as `x.mT`")
+    elif tensor.writes and axes[0]:
+        message = f"`{tensor.name}` is written at places along `{tensor.shape[axes[0]]}`, which is not its first mode"
+        help = "write that mode first, name the contiguous one with `major`, and pass a view such as `x.mT`"
+        ctx.say("CG143", message, *path, key=True, help=help)
 
 
 def _check_walked(ctx: Context, tensors: tuple[Tensor, ...]) -> None:
