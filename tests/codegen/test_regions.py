@@ -183,6 +183,18 @@ def test_separate() -> None:
 # ------------------------------------------------------- the key that a region names is the one that its lines follow
 
 # Every field that planning would infer is written: a change of one changes nothing else.
+TAKEN = """
+cutegen: 1
+kernel: work
+op: elementwise
+tensors:
+  W: {shape: [V, D], dtype: f32, at: {V: ids}}
+  ids: {shape: [T], dtype: i64}
+  rows: {shape: [T], dtype: i64}
+  Y: {shape: [T, D], dtype: f32, role: out}
+compute: Y = W * cast(ids + rows, f32)
+targets: [sm_80]
+"""
 THREAD_VALUE = """
 cutegen: 1
 kernel: work
@@ -409,6 +421,7 @@ schedule:
 """
 HALVED = {"atom": "cp_async", "bits": 64, "thread_layout": "(32,8):(1,32)", "value_layout": "(2,1):(1,0)"}
 CHANGES: list[tuple[str, str, Any, set[str]]] = [
+    (TAKEN, "tensors.W.at", {"V": "rows"}, {"tensors.ids", "tensors.rows"}),
     (CASES, "schedule.0.for.N", "<= 16", set()),
     (TILED, "schedule.0.copies.C.columns", 32, {"schedule.1"}),  # its fields are named, or not, where those of 0 are
     (TILED, "schedule.0.copies.C.stages", 3, set()),

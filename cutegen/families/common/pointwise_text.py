@@ -20,6 +20,7 @@ from cutegen.families.common.pointwise import Operand, PointwisePlan
 from cutegen.families.common.taken_text import (
     TakenText,
     places_of,
+    predicated,
     taken_text,
     walked_sizes,
     walked_text,
@@ -165,7 +166,7 @@ def pointwise_context(
         "loaded": loaded,
         "outputs": outputs,
         "V": width,
-        "narrow_widths": narrow_widths(spec, point.operands, point.vector),
+        "narrow_widths": narrow_widths(spec, predicated(plan), point.vector),
         "taken": length,
         "accesses": f"{length} // {width}",
         "mask_coordinate": f"t{name}c{name}[" + ("(0, vector), part]" if point.sliced else f"vector * {width}]"),

@@ -38,6 +38,7 @@ class TakenText(NamedTuple):
     walked: str  # the index that leaves the modes that the kernel walks
     accesses: str  # of a thread
     predicate: str  # of the access of number `vector`; nothing where no access is left out
+    indent: str  # of what is done for an access
     offset: list[str]  # of that access: the terms of a sum, in elements
 
 
@@ -79,6 +80,13 @@ def places_of(plan: PointwisePlan, width: str) -> list[PlacesText]:
     return found
 
 
+def predicated(plan: PointwisePlan) -> list[Operand]:
+    """The operands whose accesses have predicates: of places only those with one for each value."""
+    names = taken_names(plan)
+    each = {t.name for t in plan.spec.tensors if t.name in names and _for_each_value(plan, t)}
+    return [o for o in plan.pointwise.operands if o.read or o.write or o.tensor.name in each]
+
+
 def taken_text(
     plan: PointwisePlan, o: Operand, own: str, width: str, strides: Sequence[str], predicate: str
 ) -> TakenText | None:
@@ -106,6 +114,7 @@ def taken_text(
         walked=", ".join(["None"] * rank + ["0"] * len(axes)),
         accesses=f"VALUES // {own}",
         predicate=f"{predicate.partition('=')[2]}[vector]" if predicate else "",
+        indent=" " * (12 if predicate else 8),
         offset=terms,
     )
 
