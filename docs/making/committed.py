@@ -2,8 +2,8 @@
 
     python -m making.committed
 
-writes it: the reference of the language, the index of the diagnostics, and the parts of other pages that stand between
-marks. A test fails where what is committed is not what would be written.
+writes it: the reference of the language, the same for programs in one file, the index of the diagnostics, and the parts
+of other pages that stand between marks. A test fails where what is committed is not what would be written.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from making import commands, compared, diagnostics, reference
+from making import commands, compared, diagnostics, llms, reference
 from making.repository import ROOT
 
 PARTS: Mapping[str, tuple[str, Callable[[], str]]] = {
@@ -24,7 +24,9 @@ PARTS: Mapping[str, tuple[str, Callable[[], str]]] = {
 def files() -> dict[Path, str]:
     """The text of each file that is made, or has a part that is."""
     docs = ROOT / "docs"
-    made = {docs / name: text for name, text in {**reference.files(), **diagnostics.index_file()}.items()}
+    made = {
+        docs / name: text for name, text in {**reference.files(), **diagnostics.index_file(), **llms.files()}.items()
+    }
     return made | {docs / page: with_part(docs / page, *part) for page, part in PARTS.items()}
 
 

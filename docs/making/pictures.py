@@ -1,8 +1,8 @@
-"""The pictures of the README, as files in `docs/pictures`: `make pictures` writes them anew.
+"""The pictures of the README and of the pages on the language in `docs/pictures`: `make pictures` writes them anew.
 
 `roofline.svg` is drawn from the receipts as `cutegen bench -o` draws it, and `diagnostic.svg` shows what `cutegen lint`
-prints; the tests hold both to what would be drawn now. `page.png` is a kernel's page in a browser, which is needed to
-make it: Chromium.
+prints. Tests compare these and the language's with what would be drawn now. `page.png` is a kernel's page in a
+browser, Chromium, which is needed to make it.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from cutegen.receipts.receipt import Receipt
 from cutegen.receipts.receipt_text import parse
 from cutegen.verbs.benching.bench import Benched, BenchReport
 from cutegen.verbs.benching.charts import roofline
+from making import language_pictures
 from making.repository import ROOT
 
 FOLDER = ROOT / "docs" / "pictures"
@@ -95,7 +96,7 @@ def main() -> None:
 
 def drawn() -> dict[str, bytes]:
     """The pictures that need no browser, by name."""
-    return {"roofline.svg": shares(), "diagnostic.svg": diagnostic()}
+    return {"roofline.svg": shares(), "diagnostic.svg": diagnostic(), **language_pictures.drawn()}
 
 
 def shares() -> bytes:

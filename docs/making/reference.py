@@ -34,7 +34,7 @@ PAGES = {  # by file: title, the fields' groups, and what is said of them
         "Conditions of cases",
         ("case",),
         "`schedule` may be a list of cases, of which the first is taken whose `for` holds; the other keys of a case\n"
-        "are those of a schedule. [More on cases](../language.md#cases).",
+        "are those of a schedule. [More on cases](../language/cases.md).",
     ),
 }
 

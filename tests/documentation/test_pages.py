@@ -32,8 +32,9 @@ def test_the_readme_is_short_and_its_links_lead_somewhere() -> None:
 def test_pictures_show_what_there_is_now() -> None:
     for name, drawn in pictures.drawn().items():
         assert (DOCS / "pictures" / name).read_bytes() == drawn, "run `make pictures`"
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    shown = set(re.findall(r"\]\(docs/pictures/(.+?)\)", readme))
+    pages = (ROOT / "README.md", DOCS / "language.md", *(DOCS / "language").glob("*.md"))
+    text = "".join(page.read_text(encoding="utf-8") for page in pages)
+    shown = set(re.findall(r"!\[.+?\]\((?:docs|\.\.)/pictures/(.+?)\)", text))
     files = {file.name: file.stat().st_size for file in (DOCS / "pictures").iterdir()}
     assert shown == set(files) and max(files.values()) < 256 * 1024
 

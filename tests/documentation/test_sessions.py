@@ -6,6 +6,7 @@ lines that are left out, and at the end of a line for the rest of it. A block wi
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import shlex
@@ -13,37 +14,26 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from making.blocks import blocks, specs
 from toy_family import FAMILY
 
 from cutegen import registry
 from cutegen.cli import cli
-from cutegen.codegen import generate
+from cutegen.codegen import Module, generate
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 EMPTY, SPECS = "an empty folder", "a folder with the specs of this repository"
 PAGES = {"tutorial.md": EMPTY, "reading.md": SPECS, "backward.md": SPECS, "model.md": EMPTY}
 ELSEWHERE = {"export.md", "run.md", "upgrade.md"}  # whose commands tests of their own run
-FENCE = re.compile(r'^```(\w*)(?: title="([^"]+)")?\n(.*?)^```$', re.MULTILINE | re.DOTALL)
-
-
+LANGUAGE = ["docs/language.md", *sorted(f"docs/language/{page.name}" for page in (DOCS / "language").glob("*.md"))]
+OTHERS = ["README.md", *sorted(f"docs/{page.name}" for page in DOCS.glob("*.md") if page.name != "language.md")]
 READING = re.compile(r"^reading specs: \d+\n", re.MULTILINE)  # which a terminal shows for a moment
-
-
-@dataclass(frozen=True)
-class Block:
-    language: str
-    title: str
-    text: str
-
-
-def blocks(page: Path) -> list[Block]:
-    return [Block(found[1], found[2] or "", found[3]) for found in FENCE.finditer(page.read_text(encoding="utf-8"))]
 
 
 def commands(session: str) -> Iterator[tuple[str, list[str]]]:
@@ -101,7 +91,7 @@ def test_commands_print_what_the_page_shows(name: str, tmp_path: Path, monkeypat
         shutil.copytree(ROOT / "specs", tmp_path / "specs")
         shutil.copytree(ROOT / "generated", tmp_path / "generated")
     count = 0
-    for block in blocks(DOCS / name):
+    for block in blocks(f"docs/{name}"):
         if block.title:
             (tmp_path / block.title).parent.mkdir(exist_ok=True)
             (tmp_path / block.title).write_text(block.text, encoding="utf-8")
@@ -115,22 +105,52 @@ def test_commands_print_what_the_page_shows(name: str, tmp_path: Path, monkeypat
 
 
 def test_what_the_readme_shows_is_of_the_tutorial() -> None:
-    shown = [block for block in blocks(ROOT / "README.md") if block.language == "console" or block.title]
-    assert len(shown) > 2 and not [block for block in shown if block not in blocks(DOCS / "tutorial.md")]
+    shown = [block for block in blocks("README.md") if block.language == "console" or block.title]
+    assert len(shown) > 2 and not [block for block in shown if block not in blocks("docs/tutorial.md")]
 
 
 def test_all_sessions_are_run() -> None:
-    with_sessions = {page.name for page in DOCS.glob("*.md") if any(b.language == "console" for b in blocks(page))}
-    assert with_sessions - ELSEWHERE == set(PAGES)
-    for page in [ROOT / "README.md", *(page for page in DOCS.glob("*.md") if page.name not in ELSEWHERE)]:
+    pages = [*OTHERS, *LANGUAGE]
+    with_sessions = {Path(page).name for page in pages if any(b.language == "console" for b in blocks(page))}
+    assert with_sessions - ELSEWHERE - {"README.md"} == set(PAGES)
+    for page in (page for page in pages if Path(page).name not in ELSEWHERE):
         others = [block for block in blocks(page) if block.language != "console"]
-        assert not [block for block in others if re.search(r"^\$ ", block.text, re.MULTILINE)], page.name
+        assert not [block for block in others if re.search(r"^\$ ", block.text, re.MULTILINE)], page
 
 
-@pytest.mark.parametrize("page", [ROOT / "README.md", *sorted(DOCS.glob("*.md"))], ids=lambda page: page.name)
-def test_specs_of_pages_are_good(page: Path) -> None:
+@pytest.mark.parametrize("page", OTHERS)
+def test_specs_of_pages_are_good(page: str) -> None:
     for block in blocks(page):
         if block.language == "yaml" and not block.title and re.match("cutegen: 1|kernel: ", block.text):
             text = block.text if block.text.startswith("cutegen:") else f"cutegen: 1\n{block.text}"
             with registry.added(FAMILY):  # which one of the pages is about
-                assert generate(text, page.name, beside=None).modules
+                assert generate(text, page, beside=None).modules
+
+
+@pytest.mark.parametrize("page", LANGUAGE)
+def test_specs_of_the_language_are_good_and_calls_fit_their_functions(page: str) -> None:
+    modules = [module for spec in specs(page) for module in generate(spec, page).modules]
+    functions = {module.spec.kernel: stand_in(module) for module in modules}
+    for block in blocks(page):
+        assert block.language in ("yaml", "python", "sh")
+        if block.language == "python":
+            exec(block.text, {}, Names(functions))
+
+
+class Names(dict[str, Any]):
+    """The names of a block: every other than a function's is a tensor's."""
+
+    def __missing__(self, name: str) -> object:
+        return f"tensor {name}"
+
+
+def stand_in(module: Module) -> Any:
+    """A function with the parameters of a module's, which returns as many results."""
+    name, outputs = module.spec.kernel, len(module.spec.outputs)
+    function = next(n for n in ast.parse(module.text).body if isinstance(n, ast.FunctionDef) and n.name == name)
+    function.body, function.returns = ast.parse("return results").body, None
+    for parameter in (*function.args.args, *function.args.kwonlyargs):
+        parameter.annotation = None
+    names = {"results": ("result",) * outputs if outputs > 1 else "result"}
+    exec(compile(ast.Module([function], []), name, "exec"), names)
+    return names[name]

@@ -12,7 +12,7 @@ from cutegen.expressions.parsing import FUNCTIONS, REDUCTIONS
 from cutegen.language.diagnostics import Diagnostic, SpecError
 from cutegen.language.reader import read_specs
 
-PAGE = Path(__file__).parents[2] / "docs" / "language.md"
+PAGE = Path(__file__).parents[2] / "docs" / "language" / "refused.md"
 SPEC = """
 cutegen: 1
 kernel: trial
