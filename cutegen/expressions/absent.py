@@ -202,7 +202,10 @@ _SENTENCES = {
      "concatenate", "split", "chunk"): (
         "is not in the language",
         f"{_PER_ELEMENT}; a tensor broadcasts along the modes that its `shape` lacks, and views are made in torch"),
-    ("gather", "scatter", "scatter_add", "index_select", "take", "embedding", "roll", "shift", "flip", "conv1d",
+    ("gather", "scatter", "index_select", "take", "embedding", "index_copy", "index_add", "scatter_add"): (
+        "is not in the language: a tensor itself says where its elements are",
+        "declare `W: {shape: [V, D], at: {V: ids}}`, with `op: elementwise`, to read or write at the places of `ids`"),
+    ("roll", "shift", "flip", "conv1d",
      "conv2d", "conv", "max_pool2d", "avg_pool2d", "load", "store", "atomic_add", "shfl", "unfold"): (
         f"is not in the language: {_PER_ELEMENT}", "write that part in torch, before or after the kernel"),
     ("rand", "randn", "random", "dropout", "bernoulli", "uniform", "normal"): (
@@ -222,7 +225,8 @@ ABSENT = {name: said for names, said in _SENTENCES.items() for name in names} | 
 
 _SYNTAX: dict[type, str] = {
     ast.IfExp: "write `where(condition, x, y)`",
-    ast.Subscript: f"{_PER_ELEMENT}: name its modes in `shape`, and ask for coordinates with `coord(N)`",
+    ast.Subscript: f"{_PER_ELEMENT}, or from those at the places of a tensor, which `at: {{V: ids}}` declares; "
+    "`coord(N)` is the coordinate itself",
     ast.Attribute: "write the name of a tensor or a scalar alone; only `@` takes `B.T`",
     ast.Tuple: "write a statement for each output, in a list",
     ast.List: "write a statement for each output, in a list",
@@ -245,8 +249,11 @@ _PARTS = "declare each part as a tensor of its own, and pass views such as `x[:,
 def scattered(target: str, place: Place) -> tuple[str, Place, str]:
     """Message, place and help about an assignment to an indexed tensor, such as `cache[slot] = K`."""
     name = target.partition("[")[0]
-    message = f"`{target[:60]}` is a scatter, and an element is written at its own coordinate only"
-    return message, place, f"assign to `{name}` as a whole, or write `{target[:60]} = ...` in torch, after the kernel"
+    message = f"`{target[:60]}` is a scatter, and a statement assigns to a tensor by its name alone"
+    index = target.partition("[")[2].rstrip("]")
+    places = index if index.isidentifier() else "places"
+    declared = f"`{name}: {{shape: [S, ...], at: {{S: {places}}}}}`"
+    return message, place, f"assign to `{name}`, and declare {declared}, with `op: elementwise`, to write at `{places}`"
 
 
 _OF_C = {

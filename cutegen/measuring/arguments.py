@@ -18,6 +18,7 @@ from cutegen.measuring.clock import MOST_LAUNCHES
 from cutegen.measuring.model import L2
 from cutegen.peers.formulas import Meaning, recognise
 from cutegen.verification.cases import compact_allowed, strides_for
+from cutegen.verification.places import places_for
 
 if TYPE_CHECKING:
     import torch
@@ -153,7 +154,10 @@ def _tensor(
 
     shape = tuple(sizes[m] for m in tensor.shape)
     dtype, device = getattr(torch, tensor.dtype.torch), generator.device
-    if meaning == "coordinates":
+    places = places_for(spec, tensor.name, sizes, generator.initial_seed())
+    if places is not None:
+        values, meaning = places.to(device), "coordinates"
+    elif meaning == "coordinates":
         most = min(sizes[spec.lead.shape[-1]], tensor.dtype.range[1] + 1)
         values = torch.randint(most, shape, generator=generator, device=device)
     else:

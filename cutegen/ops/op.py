@@ -162,12 +162,14 @@ class Op(ABC):
         """The work of a kernel for the size of every mode. Raises KeyError for a mode that is left out.
 
         For each element of the leading tensor every function and every operator with two sides is one operation, in all
-        statements together. Each tensor is moved once for reading and once for writing it.
+        statements together. Each tensor is moved once for reading and once for writing it; of one taken at places, the
+        elements there.
         """
         elements = prod(sizes[mode] for mode in spec.lead.shape)
         nodes = (node for value in spec.compute.values for node in walk(value))
         operations = elements * sum(isinstance(node, (Binary, Call)) for node in nodes)
-        moved = sum(prod(sizes[mode] for mode in t.shape) * t.dtype.bytes * (t.reads + t.writes) for t in spec.tensors)
+        tensors = spec.by_element.tensors
+        moved = sum(prod(sizes[mode] for mode in t.shape) * t.dtype.bytes * (t.reads + t.writes) for t in tensors)
         return Work(operations, moved)
 
 
