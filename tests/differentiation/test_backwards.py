@@ -204,6 +204,10 @@ def test_a_spec_of_ours(file: Path) -> None:
         with pytest.raises(DifferentiationError, match="not differentiated"):
             backward(spec)
         return
+    if any(tensor.at and tensor.reads for tensor in spec.tensors):
+        with pytest.raises(DifferentiationError, match="adds up what equal places give"):
+            backward(spec)
+        return
     # torch's gradient of `where` is NaN where the side that is not taken has none
     made = check(spec, positive=("P",) if file.stem == "kl_div" else ())
     over_rows = {node.mode for value in spec.compute.values for node in reductions(value)} - {spec.lead.shape[-1]}

@@ -150,6 +150,7 @@ def check(
 ) -> Backward:
     """Holds a backward to torch's gradients, with inputs of which some are `positive`; returns it."""
     made = backward(spec, of_outputs=of) if made is None else made
+    spec, own = spec.by_element, made.spec.by_element
     sizes = {**SIZES, **(sizes or {}), **spec.static}
     values = inputs(spec, sizes, seed, whole)
     values |= {name: values[name].abs() + 0.1 for name in positive}
@@ -166,12 +167,12 @@ def check(
         grads = dict(zip(leaves, found, strict=True))
     given = {**values, **{name: x.detach() for name, x in outputs.items() if spec.tensor(name).role == "out"}}
     given |= {f"{name}_after": x.detach() for name, x in outputs.items() if spec.tensor(name).role == "inout"}
-    given |= {made_name(made.spec, name): x for name, x in cotangents.items()}
-    results = run(made.spec, given, sizes)
-    wanted = {name: grad for name, grad in grads.items() if made_name(made.spec, name, out=True)}
-    assert wanted or not made.spec
+    given |= {made_name(own, name): x for name, x in cotangents.items()}
+    results = run(own, given, sizes)
+    wanted = {name: grad for name, grad in grads.items() if made_name(own, name, out=True)}
+    assert wanted or not own
     for name, grad in wanted.items():
-        result = results[made_name(made.spec, name, out=True)]
+        result = results[made_name(own, name, out=True)]
         grad = torch.zeros_like(leaves[name]) if grad is None else grad
         scale = grad.nan_to_num().abs().max().item()
         torch.testing.assert_close(result.double(), grad, rtol=1e-7, atol=1e-9 * max(scale, 1.0), equal_nan=True)

@@ -67,7 +67,7 @@ def test_the_case_has_several_blocks_and_uses_every_stage_again(kernel: str) -> 
     assert prod(case.sizes.values()) < 1 << 24  # small enough for any executor
     for mode in spec.operation.contracted(spec):
         assert case.sizes[mode] > (stages or 1) * module.plan.tile[mode]
-    for mode in spec.output.shape:
+    for mode in spec.by_element.output.shape:
         assert mode in spec.static or case.sizes[mode] > module.plan.tile[mode]
 
 
