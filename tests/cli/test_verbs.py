@@ -220,7 +220,7 @@ def test_build_prints_a_line_for_each_kernel(tmp_path: Path) -> None:
     assert lines[0].split() == ["kernel", "compiled", "registers", "spills", "shared", "memory", "verified", "file"]
     assert [line.split()[0] for line in lines[1:]] == ["one", "two"]
     assert "sm_80, sm_90a  24  " in lines[1]
-    assert "0 B     0 B            cpu (emulator): 1 case (1 in 3 orders), 1 host check, all within bounds " in lines[1]
+    assert "0 B            passed on cpu (emulator): 1 case (1 in 3 orders), 1 host check, all within " in lines[1]
     assert lines[1].endswith("  generated/one.py written")
     assert "compiled one for sm_80" in result.stderr and "compiling: 4" in result.stderr
     assert "\x1b" not in result.output
@@ -409,8 +409,8 @@ def test_verify_says_that_nothing_was_executed(tmp_path: Path, on: str, monkeypa
         (
             ["passed", "not run"],
             0,
-            "cpu (emulator): 1 case (1 in 3 orders), 1 host check, all within bounds (largest error 0.25 of its "
-            "bound), 1 too large",
+            "passed on cpu (emulator): 1 case (1 in 3 orders), 1 host check, "
+            "all within bounds (largest error 0.25 of its bound), 1 too large",
         ),
         (["passed", "failed"], 1, "FAILED on cpu (emulator)"),
         (["not run"], 2, "not executed (every case is too large: "),

@@ -101,7 +101,7 @@ def _compiled_text(outcomes: Mapping[str, Outcome]) -> str:
 
 
 def verification_text(verification: Verification) -> str:
-    """A verification in a few words. It says only what ran: never that a kernel is right which nothing executed."""
+    """A verification in a few words, the verdict first: `passed` only where the kernel was executed."""
     report = verification.report
     if report is None or verification.verdict == "not executed":
         return f"not executed ({verification.why})"
@@ -113,7 +113,7 @@ def verification_text(verification: Verification) -> str:
     parts = [cases, count(refused, "host check"), report.errors_text]
     if report.in_part:
         ran = f"{len(passed)} of {count(len(report.cases), 'case')}"
-        parts[:2] = [f"in part: {ran}", f"{refused} of {count(len(report.host_checks), 'host check')}"]
+        parts[:2] = [ran, f"{refused} of {count(len(report.host_checks), 'host check')}"]
     large = sum(case.reason == "too large" for case in report.cases)
     poor = [sum(r.reason == "no memory" for r in some) for some in (report.cases, report.host_checks)]
     part = [sum(r.reason == "in part" for r in some) for some in (report.cases, report.host_checks)]
@@ -125,7 +125,7 @@ def verification_text(verification: Verification) -> str:
     }
     parts += [f"{number} {what}" for what, number in left_out.items() if number]
     parts[-1] += report.idle_text
-    return f"{report.executor}: {', '.join(parts)}"
+    return f"passed{' in part' * report.in_part} on {report.executor}: {', '.join(parts)}"
 
 
 def build_json(report: BuildReport) -> dict[str, Any]:
@@ -191,12 +191,12 @@ def problem_json(problem: Problem) -> dict[str, Any]:
 
 
 def as_asked(state: FileState, *, allow_partial: bool) -> bool:
-    """Whether a file is as it must be; with `allow_partial`, one that was verified in part is."""
+    """Whether a file is current; `allow_partial` accepts one that was verified in part."""
     return state.state == "current" or (allow_partial and state.state == "partial")
 
 
 def print_check(states: Sequence[FileState], units: Sequence[Unit], *, allow_partial: bool) -> None:
-    """Prints each file that is not as it must be and what to do about it, or that there is none."""
+    """Prints each file that is out of date and how to update it, or one line that says that all are current."""
     made = units_by_file(states, units)
     wrong = [state for state in states if not as_asked(state, allow_partial=allow_partial)]
     if partial := sum(state.state == "partial" for state in states if state not in wrong):
