@@ -305,7 +305,7 @@ def document_tensor(spec: KernelSpec, tensor: Tensor, parts: KernelParts, *, for
 def _of_no_place(spec: KernelSpec, tensor: Tensor) -> str:
     """Notes that integers out of range equal no coordinate of a mode, where elements are compared by `==` or `!=`."""
     modes = modes_compared(spec.compute, tensor.name, ("==", "!=")) if tensor.dtype.is_integer else ()
-    return "".join(f"; what is not in 0 ... {mode} - 1 equals no place along {mode}" for mode in modes)
+    return "".join(f"; values outside of 0 ... {mode} - 1 match no coordinate along {mode}" for mode in modes)
 
 
 def _inputs(spec: KernelSpec) -> Mapping[str, Any]:

@@ -50,7 +50,9 @@ def op_context(spec: KernelSpec, gradients: Sequence[Gradient]) -> dict[str, Any
         "op_returned": ", ".join(returned),
         "op_all_made": len(made) == len(spec.outputs),
         "op_fakes": [_fake(spec, t) for t in made],
-        "op_fake_says": f"What the op returns, {TOLD}" if made else "Nothing, as the op does: it writes what it takes",
+        "op_fake_says": f"The outputs of the op, {TOLD}"
+        if made
+        else "Nothing, as the op itself: it only writes arguments",
         "op_casts": as_called(spec, given | casts),
         "gradient": _gradient(spec, gradients, taken, made) if gradients else None,
     }

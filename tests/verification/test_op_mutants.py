@@ -38,10 +38,10 @@ TEXTS = {
 }
 RESULTS, FAKES, AUTOCAST, GRADIENT = ": its results", "without data", "autocast", "its gradient"
 REFUSED, SCHEMA = "does not take", "its schema"
-DOES = r'("""What the op does on a GPU."""\n)'
+DOES = r'("""The op on a GPU."""\n)'
 TELLS = r'(def _fake_op\(.*?""".*?"""\n)'
 CASTS = r'(def _autocast_op\(.*?""".*?"""\n)'
-SAVES = r'("""Keeps what the gradient reads."""\n)'
+SAVES = r'("""Saves the tensors that the gradient reads."""\n)'
 RETURNS = r"(    return )(d[^\n]*\n)(?=\n\n(?:def|\Z))"
 MUTANTS = [
     # op, what is broken, pattern, text, which check says so

@@ -122,7 +122,7 @@ def _workspace(plan: RowwisePlan, column: Column) -> Workspace:
             ("(", [f"cute.sym_int64(divisibility={ColumnText.of(plan, column).vector})", "1"], ")"),
             "assumed_align=16",
         ),
-        documentation=f"Each call first writes what every block has of {argument} to memory of its own.",
+        documentation=f"Each call first writes the partial sums of {argument} of every block to a workspace.",
         dtype=column.dtype,
         modes=(
             WorkspaceMode(plan.column_rows),
