@@ -310,8 +310,8 @@ class KernelSpec(Signature[Tensor], Generic[S]):
     )
     schedule: S = key(
         ScheduleKeys(),
-        "How the kernel does it; which keys there are depends on `op`. Or a list of cases, of which the first is taken "
-        "whose `for` holds: by target when it is compiled, by sizes when it is called.",
+        "How the kernel does it; the keys depend on `op`. Or a list of cases: the first whose `for` holds is taken, "
+        "by target when it is compiled, by sizes when it is called.",
         default=MISSING,
         block=True,
     )
@@ -331,7 +331,7 @@ class KernelSpec(Signature[Tensor], Generic[S]):
         Sizes(Integer(), "The only size of this mode."), "Modes of a fixed size, checked at each call.", factory=dict
     )
     divisible: Mapping[str, int] = key(
-        ByName(Integer(), "What the size of this mode is a multiple of."),
+        ByName(Integer(), "A divisor of the size of this mode."),
         "Modes whose size is promised to be a multiple, checked when the kernel is called.",
         factory=dict,
     )
@@ -342,7 +342,7 @@ class KernelSpec(Signature[Tensor], Generic[S]):
         block=True,
     )
     bench: Bench = key(Record(Bench), "How the kernel is measured.", factory=Bench, block=True)
-    torch: TorchOp = key(Record(TorchOp), "The op that torch knows the kernel by.", factory=TorchOp)
+    torch: TorchOp = key(Record(TorchOp), "The torch op of the kernel.", factory=TorchOp)
     expect: Expect = key(
         Record(Expect), "Assertions on the compiled artefact, checked for every target.", factory=Expect, block=True
     )

@@ -88,7 +88,7 @@ def _check_work(
         if all(mode in sizes for mode in modes) and (count := math.prod(sizes[mode] for mode in modes)) > most:
             power = f"2**{most.bit_length() - 1}"
             notes = (f"{' * '.join(str(sizes[mode]) for mode in modes)} = {count} > {power}",)
-            message = f"the shape has {count} {what}, and {power} are the most to {purpose}"
+            message = f"the shape has {count} {what}; the limit is {power} to {purpose}"
             help = f"{purpose} a smaller shape"
             ctx.say("CG136", message, key, "shapes", i, notes=notes, help=help)
             return

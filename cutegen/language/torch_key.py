@@ -16,8 +16,8 @@ class TorchOp:
 
     op: str | None = key(
         Text(most=MAX_OP_NAME),
-        "Name of the op, as in `mylib::rms_norm`: the module makes it known to torch, with what `torch.compile`, "
-        "`torch.export` and autocast ask of it. `{a}` stands for a value of the matrix, in lower case.",
+        "Name of the op, as in `mylib::rms_norm`: the module registers it with torch, for `torch.compile`, "
+        "`torch.export` and autocast. `{a}` stands for a value of the matrix, in lower case.",
     )
     backward: tuple[str, ...] = key(
         OneOrMore(most=16, longest=MAX_KERNEL_NAME),

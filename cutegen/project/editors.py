@@ -40,7 +40,7 @@ def connect(specs: Sequence[Path]) -> Connected:
     changes: dict[Path, bytes | None] = {}
     for path in dict.fromkeys(spec.parent / SCHEMA_NAME for spec in specs):
         if os.path.lexists(path) and not _is_ours(path):
-            raise CutegenError(f"{shown(path)} is there, and is no schema of cutegen", "move it away")
+            raise CutegenError(f"{shown(path)} exists and is not a schema of cutegen", "move it away")
         if not path.exists() or path.read_bytes() != schema_text().encode():
             changes[path] = schema_text().encode()
     schemas = tuple(changes)

@@ -60,7 +60,7 @@ def parse(data: bytes) -> Receipt:
     _hold_to_schema(found, spec)
     content = {key: value for key, value in found.items() if key not in (MARK, "digest")}
     if digest(content) != found["digest"]:
-        raise ReceiptError("it is not as it was written", edited=True, spec=spec)
+        raise ReceiptError("it was edited since it was written", edited=True, spec=spec)
     return _receipt(content)
 
 
@@ -160,7 +160,7 @@ def _load(data: bytes) -> Any:
         found: dict[str, Any] = {}
         for key, value in pairs:
             if key in found:
-                raise ValueError(f"the key {json.dumps(key)} stands twice")
+                raise ValueError(f"the key {json.dumps(key)} occurs twice")
             found[key] = value
         return found
 

@@ -60,7 +60,7 @@ def page(title: str, groups: tuple[str, ...], says: str) -> str:
 
 
 def section(field: Field, example: Example) -> list[str]:
-    """What is said of one field."""
+    """The text about one field."""
     return [
         f'<a id="{anchor(field)}"></a>',
         "",
@@ -89,5 +89,5 @@ def specs(bases: Iterable[Base]) -> list[str]:
 
 
 def anchor(field: Field) -> str:
-    """What a link to a field ends with."""
+    """The anchor of a link to a field."""
     return field.shown.replace(".", "-")

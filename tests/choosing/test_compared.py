@@ -118,7 +118,7 @@ def test_a_case_for_another_target_may_stand_among_those_that_are_compared() -> 
 
 
 def test_a_case_that_another_ones_accesses_leave_nothing_for_says_what_keeps_it() -> None:
-    """What one case needs of sizes is asked of all calls, so that none is left for the case of the others."""
+    """A size condition of one case applies to all calls, so that no call is left for the case of the others."""
     other = "  - {mma: {atom: mma_sync}}\n"
     mine = "".join(one.replace("for: {", "for: {target: sm_90a, ") for one in (FIRST, SECOND))
     rest = REST.replace("{mma", "{for: {target: sm_90a}, mma")

@@ -1,4 +1,4 @@
-"""What stands in a cell is what the layout says: every picture of a layout, held to counting by hand."""
+"""Cells show the values of the layout: every picture of a layout, compared with counting by hand."""
 
 from __future__ import annotations
 

@@ -212,7 +212,7 @@ def loaded_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def host_of(name: str, folder: Path, executor: Kept) -> tuple[Host, str]:
-    """What checks of an op are made with, and the part of its module's text that is about the op."""
+    """The arguments for checks of an op, and the op's part of its module's text."""
     module = made(name)[f"op_{name}"]
     case = Case("host checks", "", sizes.small(module.spec), "padded", "integers")
     tensors = make_tensors(module.spec, case, executor.device)

@@ -73,7 +73,7 @@ def _with_promises(spec: KernelSpec, report: Report, written: Fallback | None, m
     if vector > 1 and not spec.schedule.narrows:
         free -= {t.name for t in spec.tensors if t.major == mode}
     for name in free:
-        report.infer("elements may stand anywhere", "tensors", name, "align")
+        report.infer("elements may have any alignment", "tensors", name, "align")
     tensors = tuple(replace(t, align=t.dtype.bytes) if t.name in free else t for t in spec.tensors)
     return replace(spec, tensors=tensors)
 

@@ -59,7 +59,7 @@ def obstacle_of(spec: Spec, tensor: Tensor) -> str | None:
         if (tensor.align or ALIGN) % ALIGN and copy.misaligned != "workspace":
             return f"tensor maps take multiples of {ALIGN} bytes, and it stands at those of {tensor.align}"
         if all(obstacle_of(spec, output) for output in spec.assigned):
-            return "no output passes shared memory"
+            return "no output goes through shared memory"
     product, major, unit = product_of(spec), tensor.contiguous, ALIGN // tensor.dtype.bytes
     columns = (spec.schedule.tiler or {}).get(product.n, GRANULE * split_of(spec)) // split_of(spec)
     size = spec.static.get(major) or promised(spec, major)
@@ -70,7 +70,7 @@ def obstacle_of(spec: Spec, tensor: Tensor) -> str | None:
     if tensor.dtype.bits not in PASSING_BITS:
         return f"{' or '.join(map(str, PASSING_BITS))} bits pass shared memory"
     if columns % GRANULE:
-        return f"{GRANULE} columns pass shared memory together, and a block stores {columns}"
+        return f"{GRANULE} columns go through shared memory together, and a block stores {columns}"
     if (tensor.align or ALIGN) % ALIGN and copy.misaligned == "refuse":
         return f"tensor maps take multiples of {ALIGN} bytes, and it stands at those of {tensor.align}"
     if size is not None and size % unit and (copy.misaligned == "refuse" or (tensor.align or 1) % ALIGN == 0):

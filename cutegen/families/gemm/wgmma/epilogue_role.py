@@ -143,7 +143,7 @@ class Storing(Role):
         return (If("cutlass.const_expr(ROTATES)", body),) if self.plan.varies("ROTATES") else body
 
     def brought(self) -> Body:
-        """The wait for what the epilogue reads of a piece."""
+        """The wait for the loads of a piece that the epilogue reads."""
         plan = self.plan
         if not plan.sources:
             return ()

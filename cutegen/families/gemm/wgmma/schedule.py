@@ -93,8 +93,8 @@ class Copy:
     )
     through: Literal["smem"] | None = key(
         Choice(("smem",)),
-        "What an output passes on its way from registers, and what the epilogue reads on its way there: tensor maps "
-        "store from shared memory, and bring to it.",
+        "Where outputs go from registers, and where tensors that the epilogue reads come from: "
+        "tensor maps store from shared memory and load to it.",
     )
     columns: int | None = key(
         Integer(8, 256), "Columns of the tile that a warpgroup brings to shared memory and stores at a time."
@@ -176,7 +176,7 @@ class WarpspecializedSchedule(GemmWords):
     warps: Warps = key(Record(Warps), "The roles of a block's warps.", factory=Warps)
     copies: Mapping[str, Copy] = key(
         ByName(Record(Copy), "One tensor's copy."),
-        "How tensors move, by tensor: A, B, the outputs, and what the epilogue reads of as many elements.",
+        "How tensors move, by tensor: A, B, the outputs, and tensors of as many elements that the epilogue reads.",
         factory=dict,
         block=True,
     )

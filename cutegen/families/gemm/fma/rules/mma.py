@@ -132,12 +132,12 @@ def tensor_cores(spec: Spec, say: Say) -> None:
             "f32 on the CUDA cores, with all of its bits: tensor cores are 7 times faster with 11 of them",
             *where,
             notes=("an H200 does 67 TFLOP/s in f32 on its CUDA cores, and 494 in tf32 on its tensor cores",),
-            help="write `mma: {operands: tf32}`, and nothing else in the schedule, where those bits are enough",
+            help="write `mma: {operands: tf32}`, and nothing else in the schedule, if those bits suffice",
         )
     elif not is_written(spec, *MMA, "atom") and a.dtype is Dtype.f64:
         say(
             "f64 on the CUDA cores: cutegen has no atom of tensor cores for it",
             *where,
             notes=("an H200 does 34 TFLOP/s in f64 on its CUDA cores, and 494 in tf32 on its tensor cores",),
-            help="write `dtype: f32` and `mma: {operands: tf32}`, or `dtype: bf16`, where so few bits are enough",
+            help="write `dtype: f32` and `mma: {operands: tf32}`, or `dtype: bf16`, if so few bits suffice",
         )
