@@ -149,7 +149,7 @@ class Host:
         else:
             return "was accepted"
         changed = [name for name, view in here.items() if not torch.equal(_bits(view), before[name])]
-        return f"was refused, but only after {changed[0]} was written" if changed else ""
+        return f"was rejected, but only after {changed[0]} was written" if changed else ""
 
     def _must_work(self, views: Mapping[str, torch.Tensor | None]) -> str:
         import torch

@@ -163,7 +163,7 @@ def _refused(host: Host, one: OpCall) -> str:
         wrong = [("of another type", view.view(getattr(torch, OTHER_DTYPE[tensor.dtype])))]
         if dict(zip(tensor.shape, view.shape, strict=True)).get(tensor.contiguous, 1) > 1:
             apart = view.new_empty_strided(view.shape, [2 * s for s in view.stride()]).copy_(view)
-            wrong.append(("of which every other element is meant", apart))
+            wrong.append(("with every other element of its memory", apart))
         for what, other in wrong if view.numel() else ():
             given = {**one.fresh(), tensor.name: other}
             try:

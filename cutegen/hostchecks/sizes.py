@@ -336,7 +336,7 @@ def _far(host: Host, sizes: Mapping[str, int], what: str, taken: bool | None = N
             return f"was refused: {str(error)[:300]}" if taken else unnamed(error, names)
         except Exception as error:
             host.look_at_memory(error, made.values(), accepted)
-            must = "must be taken" if taken else "must be taken or refused by name"
+            must = "must be taken" if taken else "must be accepted or rejected by name"
             return f"{must}, failed: {type(error).__name__}: {str(error)[:300]}"
         if taken is False:
             return "was accepted"

@@ -63,8 +63,8 @@ class Tensor:
     major: str | None = key(Text(), "The contiguous mode, the one with stride 1.")
     align: int | None = key(
         Integer(1, 1024),
-        "Bytes that the base pointer and every other stride are a multiple of: a power of two from the element's size "
-        "to 1024.",
+        "Alignment in bytes of the base pointer and of all strides but the contiguous one: a power of two from the "
+        "element's size to 1024.",
     )
     role: Role = key(
         Choice(("in", "out", "inout")),
@@ -167,7 +167,9 @@ class Tolerance:
 class Verify:
     """How the kernel is verified, besides what follows from the spec."""
 
-    shapes: tuple[Mapping[str, int], ...] = key(_SHAPES, "Shapes to verify on, besides the derived ones.", default=())
+    shapes: tuple[Mapping[str, int], ...] = key(
+        _SHAPES, "Shapes to verify on, in addition to the derived ones.", default=()
+    )
     tolerance: Tolerance = key(Record(Tolerance), "Largest error allowed against the reference.", factory=Tolerance)
 
 
@@ -176,7 +178,7 @@ class Bench:
     """How the kernel is measured."""
 
     shapes: tuple[Mapping[str, int], ...] = key(
-        _MEASURED, "Shapes to measure at; without them they follow from the op.", default=()
+        _MEASURED, "Shapes to measure at; by default they follow from the op.", default=()
     )
 
 
@@ -301,9 +303,9 @@ class KernelSpec(Signature[Tensor], Generic[S]):
     scalars: tuple[Scalar, ...] = key(ScalarsByName(), "Scalar arguments by name.", default=())
     compute: Compute = key(
         ComputeText(),
-        "One assignment in Python's expression syntax, such as `C = alpha * (A @ B.T) + beta * C` or "
-        "`D = where(X > 0, X, 0)`; or a list of them, computed in their order. A name that is assigned and is no "
-        "tensor is a local value.",
+        "One assignment in Python's expression syntax, such as `C = alpha * (A @ B.T) + beta * C` or `D = where(X "
+        "> 0, X, 0)`; or a list of them, computed in their order. An assigned name that is not a tensor is a local "
+        "value.",
         block=True,
         default=MISSING,
         required=True,
@@ -317,8 +319,8 @@ class KernelSpec(Signature[Tensor], Generic[S]):
     )
     tune: Mapping[str, tuple[Any, ...]] = key(
         ByName(Items(None, least=1, most=256), "The values to try, each as it would be written at that path.", 1, 32),
-        "What `cutegen tune` may change: fields of the schedule by dotted path, such as `schedule.pipeline.stages`, "
-        "each with the values to try. All combinations are candidates.",
+        "The fields of the schedule that `cutegen tune` may change, by dotted path, such as "
+        "`schedule.pipeline.stages`, each with the values to try. All combinations are candidates.",
         factory=dict,
         block=True,
     )
@@ -337,7 +339,7 @@ class KernelSpec(Signature[Tensor], Generic[S]):
     )
     verify: Verify = key(
         Record(Verify),
-        "How the kernel is verified, besides what follows from the spec.",
+        "How the kernel is verified, in addition to the derived cases.",
         factory=Verify,
         block=True,
     )

@@ -21,8 +21,8 @@ class TorchOp:
     )
     backward: tuple[str, ...] = key(
         OneOrMore(most=16, longest=MAX_KERNEL_NAME),
-        "The kernel, in the same folder, that computes the gradient, or a list of kernels of which each computes that "
-        "of some inputs. They have ops, too, read tensors of this kernel and the gradients of its outputs, called `dY` "
-        "of `Y`, and write those of inputs, `dX` of `X`.",
+        "The kernel, in the same folder, that computes the gradient, or a list of kernels that each compute the "
+        "gradients of some inputs. They have ops as well, read tensors of this kernel and the gradients of its "
+        "outputs, `dY` of `Y`, and write the gradients of inputs, `dX` of `X`.",
         default=(),
     )

@@ -59,7 +59,7 @@ tensors:
   A: {shape: [M, K], dtype: bf16, align: 16}
   B: {shape: [N, K], dtype: bf16, align: 16}
   C: {shape: [M, N], dtype: bf16, align: 16, role: out}
-compute: C = A @ B.T                 # any epilogue may stand around it: relu(alpha * (A @ B.T))
+compute: C = A @ B.T                 # any epilogue may surround it: relu(alpha * (A @ B.T))
 divisible: {N: 8, K: 8}             # and `align: 16`: without them any size and address is taken, by a slower case
 targets: [sm_80, sm_90a]            # each has its fastest atom: `cutegen explain` prints the schedules
 """

@@ -32,7 +32,7 @@ class Rowwise(Op):
     """
 
     name = "rowwise"
-    summary = "reductions along a row, `sum(x, N)`, `mean`, `max`, `argmax` and others, and what is made of them"
+    summary = "reductions along a row, `sum(x, N)`, `mean`, `max`, `argmax` and others, with statements around them"
     has_reductions = True
     differentiable = True
     reserved = frozenset(

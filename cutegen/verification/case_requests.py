@@ -150,7 +150,7 @@ def _many_tiles(plan: Plan, tile: Mapping[str, int]) -> Iterator[CaseRequest]:
 
     def banded(mode: str, count: int) -> CaseRequest:
         sizes = {m: tile[m] + 1 for m in outer} | dict.fromkeys(summed, 1) | {mode: tile[mode] * count}
-        return CaseRequest(f"{count} tiles of {mode}", "bands of blocks, of which the last one is narrow", sizes)
+        return CaseRequest(f"{count} tiles of {mode}", "bands of blocks, the last one narrow", sizes)
 
     def takes(request: CaseRequest) -> float:
         """About how many seconds."""

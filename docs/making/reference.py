@@ -13,7 +13,7 @@ PAGES = {  # by file: title, the fields' groups, and what is said of them
     "index": (
         "The keys of a spec",
         ("", "tensor"),
-        "What stands in a spec, whatever it computes. The keys of `schedule` depend on `op`, and for a gemm on\n"
+        "The keys of all specs. The keys of `schedule` depend on `op`, and for a gemm on\n"
         "`mma: {atom: ...}`; they have pages of their own.",
     ),
     "elementwise": ("Schedules of elementwise kernels", ("elementwise_schedule",), "`op: elementwise`."),
@@ -33,7 +33,7 @@ PAGES = {  # by file: title, the fields' groups, and what is said of them
     "cases": (
         "Conditions of cases",
         ("case",),
-        "`schedule` may be a list of cases, of which the first is taken whose `for` holds; the other keys of a case\n"
+        "`schedule` may be a list of cases, and a call takes the first whose `for` holds; the other keys of a case\n"
         "are those of a schedule. [More on cases](../language.md#cases).",
     ),
 }
@@ -50,7 +50,7 @@ def page(title: str, groups: tuple[str, ...], says: str) -> str:
     lines = [f"# {title}", "", says, ""]
     lines += [
         "Each example is added to a [whole spec](#the-whole-specs), builds, and makes a difference: the tests try all.",
-        "What is inferred is told with its reason, as `cutegen explain` gives it of that spec.",
+        "Inferred values have the reason that `cutegen explain` gives for that spec.",
         "",
     ]
     for field in found:

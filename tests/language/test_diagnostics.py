@@ -71,7 +71,7 @@ CASES = [
     (ADD, "cutegen: 1", "cutegen: !!int «x", "CG017", "does not match its tag"),
     (ADD, "cutegen: 1", "cutegen: «" + "1" * 500, "CG017", "500 characters"),
     (ADD, "scalars: {alpha: f32}", "scalars: &s {alpha: «*s}", "CG013", "inside the value that it refers to"),
-    (ADD, "scalars: {alpha: f32}", "scalars: {alpha: «*nothing}", "CG013", "stands for nothing"),
+    (ADD, "scalars: {alpha: f32}", "scalars: {alpha: «*nothing}", "CG013", "refers to nothing"),
     (ADD, "  B: {", "  «<<: {x: y}\n  B: {", "CG014", "merge key"),
     (ADD, "copy: {atom", "copy: {thread_layout: «(4,2):(2,1), atom", "CG015", "commas"),
     (ADD, "[M, N], dtype: f32, role", "[M, «(4,2)], dtype: f32, role", "CG015", "commas"),

@@ -83,7 +83,7 @@ class Emulation:
     def _look_at_stream(self, asked: Launch, function: str) -> None:
         if asked.stream != CURRENT_STREAM:
             self.note(
-                f"{function} launches on {named_stream(asked.stream)}, whatever stream is torch's current one: on a "
+                f"{function} launches on {named_stream(asked.stream)}, not on torch's current stream: on a "
                 "GPU nothing orders it with work on another"
             )
 

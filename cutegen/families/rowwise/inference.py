@@ -117,7 +117,7 @@ def _infer_scheduler(spec: Spec, report: Report) -> Spec:
     pipeline = spec.schedule.pipeline
     if pipeline.stages is None and walk.kind == "persistent" and spec.schedule.keep == "registers":
         pipeline = replace(pipeline, stages=2)
-        report.infer("the next rows are under way while a block computes", "schedule", "pipeline", "stages")
+        report.infer("the next rows are loaded while a block computes", "schedule", "pipeline", "stages")
     if walk.raster is None and (mode := beside(spec)) is not None:
         walk = replace(walk, raster=mode)
         report.infer("rows that run together are neighbours in memory", "schedule", "scheduler", "raster")

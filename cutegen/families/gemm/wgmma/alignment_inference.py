@@ -27,7 +27,7 @@ def infer_alignment(spec: Spec, report: Report) -> Spec:
         own = copies.get(tensor.name, Copy())
         if mapped and own.misaligned is None:
             own = replace(own, misaligned="workspace" if (tensor.align or 1) % ALIGN else "refuse")
-            why = f"{tensor.name} is promised to stand at multiples of {tensor.align} bytes"
+            why = f"{tensor.name} is promised to be aligned to {tensor.align} bytes"
             if own.misaligned == "workspace":
                 why = f"tensor maps take multiples of {ALIGN} bytes; else a call copies it, so that any tensor is taken"
             report.infer(why, "schedule", "copies", tensor.name, "misaligned")
@@ -43,7 +43,7 @@ def infer_alignment(spec: Spec, report: Report) -> Spec:
             report.infer(why, "tensors", tensor.name, "align")
         elif mapped and own.misaligned == "workspace" and tensor.align > tensor.dtype.bytes:
             tensor = replace(tensor, align=tensor.dtype.bytes)
-            report.infer("any tensor is taken: one that stands elsewhere is copied", "tensors", tensor.name, "align")
+            report.infer("any tensor is accepted: misaligned ones are copied", "tensors", tensor.name, "align")
         tensors.append(tensor)
     return replace(spec, tensors=tuple(tensors), schedule=replace(spec.schedule, copies=copies))
 

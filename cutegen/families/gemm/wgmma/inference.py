@@ -208,7 +208,7 @@ def _infer_stages(spec: Spec, report: Report) -> Spec:
     schedule, k = spec.schedule, product_of(spec).k
     if schedule.pipeline.stages is not None:
         return spec
-    stages, why = STAGES, "loads are under way while a tile is multiplied"
+    stages, why = STAGES, "loads are in flight while a tile is multiplied"
     if exchanged(spec):
         stages = MORE_STAGES
     tiles = -(-spec.static.get(k, MAX_EXTENT) // (tile_of(schedule, k) * split_of(spec)))
