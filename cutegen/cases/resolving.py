@@ -203,8 +203,8 @@ def _promising(
 
 
 def _anywhere(spec: Spec, found: Sequence[KernelSpec], reports: Sequence[Report], report: Report) -> Spec:
-    """The spec in which elements may have any alignment of tensors whose alignment nobody asked for, or of which a case
-    takes any: a call copies one that stands elsewhere before it is known which case that is for.
+    """The spec with element alignment for tensors whose alignment was not written, or of which a case takes any: a call
+    copies a misaligned tensor before its case is known.
     """
     tensors = []
     for tensor in spec.tensors:

@@ -124,7 +124,7 @@ def _against(
     from cutegen.project.paths import shown
     from cutegen.verbs.inspecting.comparing import pair, read_old, text_diff
 
-    if not new:  # nothing compiled: that is what there is to say
+    if not new:  # nothing compiled: there is no more to print
         return {}, []
     name, targets = shown(old), list(dict.fromkeys(i.target for i in new))
     try:

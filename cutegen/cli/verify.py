@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NoReturn
@@ -126,12 +127,13 @@ def verify(
         kept = {} if recorded is None else {"receipts": recorded_json(recorded)}
         print_json({**verify_json(on, units, verifications, diagnostics, notices), **kept}, code)
     else:
-        print_diagnostics(diagnostics, gathered.texts)
-        for notice in notices:
-            click.echo(f"note: {notice}", err=True)
         print_verify(units, verifications)
         if recorded is not None:
             print_recorded(recorded)
+        sys.stdout.flush()  # before the other stream
+        for notice in notices:
+            click.echo(f"note: {notice}", err=True)
+        print_diagnostics(diagnostics, gathered.texts)
     if code == BROKEN:
         what = "nothing was" if len(idle) == len(units) else f"{len(idle)} of {len(units)} kernels were not"
         raise Refusal(f"{what} executed: {idle[0].why}", told=True)

@@ -111,7 +111,7 @@ def summary(spec: KernelSpec) -> str:
 
 
 def alignment(tensor: Tensor, parts: KernelParts) -> int | None:
-    """The bytes at multiples of which the kernel takes a tensor."""
+    """The alignment in bytes at which the kernel takes a tensor."""
     return parts.padded[tensor.name].align if tensor.name in parts.padded else tensor.align
 
 

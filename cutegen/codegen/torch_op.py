@@ -94,7 +94,7 @@ def _target(spec: KernelSpec, made: Sequence[Tensor]) -> str:
 
 
 def _fake(spec: KernelSpec, tensor: Tensor) -> str:
-    """The statement that makes an output of which torch is to know sizes and strides only, as a call would."""
+    """The statement that makes a fake output for torch, with the sizes and strides of a call."""
     like, name = next(t for t in spec.tensors if t.reads).argument, tensor.argument
     if not is_laid_out_by_torch(tensor):
         return new(spec, tensor, 4)
@@ -224,7 +224,7 @@ def _inferred(by: KernelSpec) -> KernelSpec:
 
 
 def _unit(tensor: Tensor) -> int:
-    """The elements at multiples of which the rows of a tensor start, as its spec promises."""
+    """The alignment in elements of a tensor's rows, as its spec promises."""
     return max(1, (tensor.align or 1) // tensor.dtype.bytes)
 
 

@@ -157,7 +157,7 @@ def _meaningless_strides(host: Host, of: str) -> Iterator[Check]:
 
 
 def where_strides_mean_nothing(host: Host) -> Iterator[tuple[str, dict[str, int]]]:
-    """Modes that may have a size of 1, along which nothing steps, each with the sizes of a call of which it has."""
+    """Modes that may have size 1, along which nothing steps, each with the sizes of such a call."""
     spec = host.spec
     for mode in (m for m in spec.modes if m not in spec.static and spec.divisible.get(m, 1) == 1):
         sizes = {**host.case.sizes, mode: 1}

@@ -1,4 +1,4 @@
-"""Shapes that a spec lists, to verify the kernel on and to measure it at: held to the modes and their promises."""
+"""Shapes that a spec lists, to verify the kernel on and to measure it at, checked against modes and promises."""
 
 from __future__ import annotations
 

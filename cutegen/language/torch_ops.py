@@ -1,7 +1,7 @@
 """The op that torch knows a kernel by: its name, what it can have as arguments, and whether it can have a gradient.
 
 An op takes the tensors that are read, then the scalars, and by name the outputs that only a caller can make. It returns
-the other outputs. What it takes and writes is an argument that it mutates, of which torch computes no gradient.
+the other outputs. What it takes and writes is an argument that it mutates; torch computes no gradient of such an op.
 """
 
 from __future__ import annotations

@@ -145,7 +145,7 @@ targets: [sm_80, sm_90a]
         return tuple(mode for mode in reduced if mode not in extremes)
 
     def without_reference(self, spec: KernelSpec) -> tuple[str, ...]:
-        """Modes of which the largest or smallest is asked for: torch has none of no numbers."""
+        """Modes of maxima and minima: torch rejects empty reductions of these."""
         return _of_extremes(spec.compute)
 
     def reference(self, plan: Plan) -> Reference:

@@ -25,7 +25,7 @@ _BOM = b"\xef\xbb\xbf"
 
 @dataclass(frozen=True)
 class Connected:
-    """The schemas and the specs that were written; what was as it must be is in neither."""
+    """The schemas and the specs that were written, without those that were current already."""
 
     schemas: tuple[Path, ...]
     specs: tuple[Path, ...]
@@ -64,7 +64,7 @@ def write_schema(folder: Path) -> None:
 
 
 def _is_ours(path: Path) -> bool:
-    """Whether a file is a schema of cutegen, of whatever version."""
+    """Whether a file is a schema of cutegen, of any version."""
     try:
         return str(json.loads(path.read_text(encoding="utf-8"))["title"]).startswith("cutegen kernel spec")
     except (OSError, ValueError, KeyError, TypeError):

@@ -29,8 +29,8 @@ class Starter:
 def write_starter(kernel: str, op: str, out: Path | None = None, atom: str | None = None) -> Starter:
     """Writes a spec, `specs/KERNEL.yaml` unless told otherwise, and next to it the schema that its first line names.
 
-    Raises StarterError for a name that the spec cannot have, for an mma atom that the op has not, for a file that is
-    there already and for what the disk refuses.
+    Raises StarterError for a name that the spec cannot have, for an mma atom that the op does not
+    have, for an existing file and for errors of the disk.
     """
     if atom is not None and atom not in (known := atoms_of(op)):
         having = sorted({family.op.name for family in families() if atom in family.atoms})

@@ -1,4 +1,4 @@
-"""How generated files on disk differ from what their specs stand for, told from their headers."""
+"""The differences between generated files on disk and the output of their specs, found from their headers."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ class Header:
 class FileState:
     """One generated file, or one receipt beside them, and how it differs from what its spec stands for.
 
-    current: it is as it must be. stale: the spec or the generator changed; a receipt that is stale speaks of other
+    current: it matches its spec. stale: the spec or the generator changed; a receipt that is stale speaks of other
     code. missing: it is not there yet. orphaned: its spec was asked for, and makes no such kernel any more. edited: its
     body is not the one that was generated. foreign: something in the way is not of these specs; it is never
-    overwritten. invalid: no receipt can be read from it, since it is damaged for example. partial: it is as it must be,
-    but for the mark that it was verified in part.
+    overwritten. invalid: no receipt can be read from it, since it is damaged for example. partial: it matches its spec,
+    but has the mark of partial verification.
 
     `wanted` is the text that must be there, None if there must be no file; `found` is what is there, None if it cannot
     be read or is not there.

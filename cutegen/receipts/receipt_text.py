@@ -50,7 +50,7 @@ def text(receipt: Receipt) -> str:
 
 
 def parse(data: bytes) -> Receipt:
-    """Reads a receipt from what `text` wrote, whatever a formatter did to its spaces.
+    """Reads a receipt that `text` wrote, independent of whitespace.
 
     Raises ReceiptError where that is impossible.
     """
@@ -70,7 +70,7 @@ def as_json(receipt: Receipt) -> dict[str, Any]:
 
 
 def digest(content: Mapping[str, Any]) -> str:
-    """SHA-256 of the content, whatever the order of its keys."""
+    """SHA-256 of the content, independent of the order of its keys."""
     plain = json.dumps(_whole(content), sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(plain.encode()).hexdigest()
 

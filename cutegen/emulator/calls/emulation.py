@@ -23,7 +23,7 @@ _CURRENT: ContextVar[Emulation | None] = ContextVar("emulation", default=None)
 
 @dataclass(frozen=True)
 class Ran:
-    """A launch that was run: of which function's host code, what it asked for, and the report of what happened."""
+    """A launch that was run: the function of its host code, its parameters, and its report."""
 
     function: str
     asked: Launch

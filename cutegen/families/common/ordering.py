@@ -26,7 +26,7 @@ def ordered(
 ) -> Claim:
     """That warps may come in any order, proved of what they do for each of some sizes.
 
-    `words` say one of these where it fails, `over` what all of them are, of which the text of each is one.
+    `words` name one of these if it fails, `over` all of them.
     """
     text = "no order of warps deadlocks, reads data that have not arrived, or overwrites data in use"
     acts = phases = 0

@@ -77,7 +77,7 @@ def _sized_anew(candidate: Candidate) -> Candidate:
 
 
 def composes(spec: Spec, say: Say) -> None:
-    """A probe's layout composes with its tile, whatever the strides of the tensor turn out to be."""
+    """A probe's layout composes with its tile, for all strides of the tensor."""
     layout, tiler = spec.schedule.tv_layout, spec.schedule.tiler
     assert layout is not None and tiler is not None
     sizes = tuple(tiler.values())

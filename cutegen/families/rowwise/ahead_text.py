@@ -23,7 +23,7 @@ class LoaderText:
     tile: str
     first: list[str]  # its arguments before the walk
     next: list[str]  # and in it; empty if it is called once
-    walks: bool  # whether it is told which tile
+    walks: bool  # whether it gets the number of the tile
 
 
 def ahead(plan: RowwisePlan, texts: WalksText, tile: str, block: str, divisors: list[str]) -> dict[str, Any]:

@@ -138,7 +138,7 @@ def within(plan: RowwisePlan) -> tuple[int, int]:
 
 
 def counted_columns(plan: RowwisePlan, size: str) -> list[str]:
-    """The comparisons of a row's size, `size` as text, of which one is false where another case has the row."""
+    """The comparisons of a row's size, `size` as text; one is false if another case has the row."""
     low, high = within(plan)
     return [f"{low} <= {size}"] * (low > 0) + [f"{size} <= {high}"] * (high < MAX_INT)
 

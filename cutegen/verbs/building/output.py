@@ -31,17 +31,20 @@ def print_problems(problems: Iterable[Problem]) -> None:
 
 
 def print_build(report: BuildReport) -> None:
-    """Prints a build: what is wrong to stderr, a table of kernels to stdout."""
-    print_diagnostics(report.diagnostics, report.texts)
+    """Prints a build: a table of kernels with their verdicts to stdout, then errors and notes to stderr. The command
+    that explains them comes last.
+    """
+    print_table(_COLUMNS, [_row(kernel) for kernel in report.kernels])
+    sys.stdout.flush()  # before the other stream
     print_problems(report.problems)
     for notice in report.notices:
         print(f"note: {notice}", file=sys.stderr)
+    outcome = "nothing was written" if report.exit_code else ""
+    print_diagnostics(report.diagnostics, report.texts, outcome=outcome)
     if report.exit_code:
-        if report.kernels:
-            print_table(_COLUMNS, [_row(kernel) for kernel in report.kernels])
-        print("nothing was written", file=sys.stderr)
+        if not report.diagnostics:
+            print(outcome, file=sys.stderr)
         return
-    print_table(_COLUMNS, [_row(kernel) for kernel in report.kernels])
     for path in report.removed:
         print(f"removed {shown(path)}")
 

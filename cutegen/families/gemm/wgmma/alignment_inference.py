@@ -1,4 +1,4 @@
-"""How tensors of a gemm whose warps have roles are to stand, and whether tensor maps can move those of its epilogue."""
+"""The alignment of tensors of a warp-specialised gemm, and whether tensor maps can move those of its epilogue."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def infer_alignment(spec: Spec, report: Report) -> Spec:
 
 
 def obstacle_of(spec: Spec, tensor: Tensor) -> str | None:
-    """Why a tensor of the epilogue cannot pass shared memory, to be stored or brought by a tensor map, as far as its
-    own words say. What is only read passes it beside an output, in pieces as large.
+    """Why a tensor of the epilogue cannot go through shared memory, to be stored or brought by a tensor map, as far as
+    its own words say. What is only read passes it beside an output, in pieces as large.
     """
     copy = spec.schedule.copies.get(tensor.name, Copy())
     if not tensor.writes:
@@ -68,11 +68,11 @@ def obstacle_of(spec: Spec, tensor: Tensor) -> str | None:
     if product.batch is not None and major == product.batch:
         return f"it is contiguous along {major}, the batch, and tensor maps move matrices"
     if tensor.dtype.bits not in PASSING_BITS:
-        return f"{' or '.join(map(str, PASSING_BITS))} bits pass shared memory"
+        return f"{' or '.join(map(str, PASSING_BITS))} bits go through shared memory"
     if columns % GRANULE:
         return f"{GRANULE} columns go through shared memory together, and a block stores {columns}"
     if (tensor.align or ALIGN) % ALIGN and copy.misaligned == "refuse":
         return f"tensor maps take multiples of {ALIGN} bytes, and it stands at those of {tensor.align}"
     if size is not None and size % unit and (copy.misaligned == "refuse" or (tensor.align or 1) % ALIGN == 0):
-        return f"tensor maps move whole {ALIGN} bytes, {unit} elements, and {major} is told by {size}"
+        return f"tensor maps move whole {ALIGN} bytes, {unit} elements, and {size} determines {major}"
     return None

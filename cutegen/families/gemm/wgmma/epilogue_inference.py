@@ -40,8 +40,8 @@ FEW_STAGES = 3  # of the operands, below which what is read had better not take 
 
 
 def infer_epilogue(spec: Spec, report: Report) -> Spec:
-    """Outputs pass shared memory and are stored by tensor maps where they can, and what is read of as many elements
-    comes by them; all else is stored from registers, and loaded to them.
+    """Outputs go through shared memory and are stored by tensor maps where they can, and what is read of as many
+    elements comes by them; all else is stored from registers, and loaded to them.
     """
     spec, columns = _infer_ways(spec, report)
     copies, n = dict(spec.schedule.copies), product_of(spec).n
@@ -124,8 +124,9 @@ def _loaded(spec: Spec, tensors: Sequence[Tensor], why: str, report: Report) -> 
 
 
 def _pieces(spec: Spec, stored: Sequence[Tensor], brought: Sequence[Tensor]) -> tuple[int | None, int]:
-    """How many columns of the tile had better pass shared memory at a time of tensors that are stored from there and
-    brought there, None where no number fits, and how many stages that leaves of the operands, of as many as are enough.
+    """How many columns of the tile had better go through shared memory at a time of tensors that are stored from there
+    and brought there, None where no number fits, and how many stages that leaves of the operands, of as many as are
+    enough.
     """
     copies, moved = dict(spec.schedule.copies), [*stored, *brought]
     width = max((t.dtype.bytes for t in moved), default=1)

@@ -100,7 +100,7 @@ class Storing(Role):
         return (For("part", "cutlass.range_constexpr(VALUES // SLICE)", (one,)),)
 
     def pieces(self) -> Body:
-        """The epilogue where what is stored passes shared memory, piece by piece."""
+        """The epilogue whose outputs go through shared memory, piece by piece."""
         plan = self.plan
         path = f"schedule.copies.{plan.passing[0].tensor.name}"
         names = tuple(x.tensor.name for x in plan.passing)

@@ -1,4 +1,4 @@
-"""The family of gemms whose warps have roles, as the rooms ask it."""
+"""The family of warp-specialised gemms, as the rooms ask it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The plan of a gemm whose warps have roles: every number and choice that its templates print."""
+"""The plan of a warp-specialised gemm: every number and choice that its templates print."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class WarpspecializedPlan(PointwisePlan):
     in_turn: bool  # whether they also store in turn, through the same buffers
     cluster: tuple[int, int]  # blocks along m and n
     split: int  # blocks along k
-    passing: tuple[Passing, ...]  # outputs that pass shared memory
+    passing: tuple[Passing, ...]  # outputs that go through shared memory
     sources: tuple[Passing, ...]  # tensors that the epilogue reads from there, loaded by a warp of each warpgroup
     columns: int  # of the tile that are stored at a time, of those outputs, and read
     buffers: int  # of each warpgroup for that, or of all that store in turn
@@ -289,7 +289,7 @@ class WarpspecializedPlan(PointwisePlan):
         return bool(self.passing) and is_by_columns(operand, self.m, self.n)
 
     def passes(self, tensor: Tensor) -> bool:
-        """Whether an output passes shared memory."""
+        """Whether an output goes through shared memory."""
         return any(x.tensor.name == tensor.name for x in self.passing)
 
     def comes(self, tensor: Tensor) -> bool:

@@ -1,4 +1,4 @@
-"""The words of the schedule of a gemm whose warps have roles."""
+"""The words of the schedule of a warp-specialised gemm."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ _KEYS = ("shorter", "longer")
 
 
 def apply(spec: Spec, say: Say) -> None:
-    """`shorter` and `longer` are about rows of several lengths of which threads hold one whole."""
+    """`shorter` and `longer` apply to rows of several lengths that threads hold whole."""
     schedule, row = spec.schedule, row_of(spec)
     given = [key for key in _KEYS if getattr(schedule, key) is not None]
     removed = (written(f"remove {' and '.join(f'`{key}`' for key in given)}"), changed(spec, dict.fromkeys(given)))

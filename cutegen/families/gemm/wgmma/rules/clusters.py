@@ -10,7 +10,7 @@ from cutegen.lint.trial import changed, first_that_works, written
 
 
 def sized(spec: Spec, say: Say) -> None:
-    """A cluster has at most 8 blocks, of which those along k have the same part of the result."""
+    """A cluster has at most 8 blocks; those along k share a tile of the result."""
     product, (m, n), k = product_of(spec), cluster_of(spec), split_of(spec)
     if m * n * k > MOST_CLUSTER:
         mode = product.n if n > 1 else product.m if m > 1 else product.k

@@ -1,5 +1,6 @@
-"""Rules about outputs: whether they pass shared memory to be stored by tensor maps, and in what pieces; and about what
-the epilogue reads there."""
+"""Rules about outputs: whether they go through shared memory to be stored by tensor maps, and in what pieces; and about
+what the epilogue reads there.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +26,8 @@ from cutegen.lint.rule import Say
 
 
 def passed(spec: Spec, say: Say) -> None:
-    """An output passes shared memory in whole pieces of the tile, whose rows are whole swizzles, and as tensor maps
-    take it.
+    """An output goes through shared memory in whole pieces of the tile, whose rows are whole swizzles, and as tensor
+    maps take it.
     """
     copies = spec.schedule.copies
     if not is_sound(spec) or any(t.name not in copies for t in spec.outputs):
@@ -58,7 +59,7 @@ def passed(spec: Spec, say: Say) -> None:
 
 
 def _unlike(spec: Spec, tensors: Sequence[Tensor], words: Sequence[str], say: Say) -> bool:
-    """Says that tensors which pass shared memory piece by piece together are told different numbers."""
+    """Reports tensors that go through shared memory together with different numbers of columns or stages."""
     copies = spec.schedule.copies
     for word in words:
         told = [(t.name, value) for t in tensors if (value := getattr(copies[t.name], word)) is not None]
@@ -97,7 +98,7 @@ def _beside(spec: Spec, tensor: Tensor, say: Say) -> bool:
 
 
 def _without(spec: Spec, tensor: Tensor, say: Say) -> bool:
-    """Says that an output from registers has a word of those that pass shared memory."""
+    """Says that an output from registers has a word of those that go through shared memory."""
     copy, n = spec.schedule.copies[tensor.name], product_of(spec).n
     for word in ("columns", "stages", "misaligned"):
         if getattr(copy, word) is not None:
@@ -119,12 +120,12 @@ def _without(spec: Spec, tensor: Tensor, say: Say) -> bool:
 
 
 def _larger(spec: Spec) -> int:
-    """The next larger tile along n of which every block stores whole pieces."""
+    """The next larger tile along n from which every block stores whole pieces."""
     return -(-own_columns(spec) // GRANULE) * GRANULE * split_of(spec)
 
 
 def _of_another_type(tensor: Tensor, say: Say) -> bool:
-    """Says that an output is of a type that does not pass shared memory."""
+    """Says that an output is of a type that does not go through shared memory."""
     if tensor.dtype.bits not in PASSING_BITS:
         message = f"`{tensor.name}` is {tensor.dtype.value}, and only 16 or 32 bits go through shared memory"
         say(message, "schedule", "copies", tensor.name, "atom", help="write `atom: universal`")
@@ -133,7 +134,7 @@ def _of_another_type(tensor: Tensor, say: Say) -> bool:
 
 
 def _turned(spec: Spec, tensor: Tensor, say: Say) -> bool:
-    """Says that an output has no neighbours within its matrices, of which tensor maps store pieces."""
+    """Reports an output that is not contiguous within its matrices, which tensor maps need."""
     if tensor.major is None or tensor.major != product_of(spec).batch:
         return False
     message = f"`{tensor.name}` is contiguous along {tensor.major}, the batch, and tensor maps store matrices"
