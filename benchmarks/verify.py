@@ -78,7 +78,7 @@ def measured(arguments: list[str], folder: Path) -> tuple[float, float, float]:
 
 
 def built(text: str) -> tuple[float, float, float]:
-    """What a first build of a spec takes."""
+    """The time of a first build of a spec."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "specs").mkdir()
@@ -87,7 +87,7 @@ def built(text: str) -> tuple[float, float, float]:
 
 
 def verified() -> tuple[float, float, float]:
-    """What the verification of all examples takes."""
+    """The time to verify all examples."""
     with tempfile.TemporaryDirectory() as name:
         return measured(["verify", str(ROOT / "specs"), "--on", "cpu"], Path(name))
 

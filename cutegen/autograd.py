@@ -133,7 +133,7 @@ def _misfits(gradient: Gradient) -> Iterator[tuple[str, str]]:
 
 
 def _other_sizes(of: KernelSpec, by: KernelSpec) -> Iterator[tuple[str, str]]:
-    """The modes of which the kernel of a gradient does not take every size that the op's kernel takes."""
+    """The modes with sizes that the op's kernel takes and the gradient's kernel does not."""
     for mode in (mode for mode in by.modes if mode in of.modes):
         size, only = of.static.get(mode), by.static.get(mode)
         takes = f"`{of.kernel}` " + (f"{mode} = {size} only" if size is not None else f"any {mode}")

@@ -13,7 +13,7 @@ from cutegen.language.diagnostics import Diagnostic, render_text
 
 
 class Progress(Protocol):
-    """Is told what is going on, and shows it to people on stderr."""
+    """Shows progress on stderr."""
 
     def start(self, what: str, total: int) -> None:
         """Something begins that has `total` parts."""
@@ -148,9 +148,11 @@ def print_json(data: Mapping[str, Any]) -> None:
     print()
 
 
-def print_diagnostics(diagnostics: Iterable[Diagnostic], texts: Mapping[str, str], *, to_stdout: bool = False) -> None:
-    """Prints diagnostics as a compiler does, a blank line between two, then how many there were, and where more is said
-    about them. They go to stderr, or to stdout.
+def print_diagnostics(
+    diagnostics: Iterable[Diagnostic], texts: Mapping[str, str], *, to_stdout: bool = False, outcome: str = ""
+) -> None:
+    """Prints diagnostics as a compiler does, a blank line between two. Then follow their number with the `outcome` of
+    the command, if given, and the command that explains them. They go to stderr, or to stdout.
     """
     diagnostics = list(diagnostics)
     file = sys.stdout if to_stdout else sys.stderr
@@ -158,7 +160,8 @@ def print_diagnostics(diagnostics: Iterable[Diagnostic], texts: Mapping[str, str
         print(render_text(diagnostic, texts.get(diagnostic.path)), end="\n\n", file=file)
     counts = {severity: sum(d.severity == severity for d in diagnostics) for severity in ("error", "warning", "note")}
     if diagnostics:
-        print(", ".join(count(n, what) for what, n in counts.items() if n), file=file)
+        counted = ", ".join(count(n, what) for what, n in counts.items() if n)
+        print(f"{counted}: {outcome}" if outcome else counted, file=file)
         codes = list(dict.fromkeys(d.code for d in sorted(diagnostics, key=lambda d: d.severity)))
         others = f"  (also {', '.join(codes[1:])})" if len(codes) > 1 else ""
         print(f"for more: cutegen lint --explain {codes[0]}{others}", file=file)

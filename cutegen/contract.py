@@ -172,7 +172,7 @@ def having(module: ModuleType, multiprocessors: int = ASSUMED, device: int | Non
 
 @contextmanager
 def choosing(module: ModuleType, number: int | None) -> Iterator[None]:
-    """Makes calls take the kernel of that number meanwhile, whatever its cost; None: the one that they choose."""
+    """Makes calls take the kernel of that number meanwhile, independent of its cost; None: the one that they choose."""
     own = getattr(module, "_cheapest", None)
     if number is None or own is None:
         yield
@@ -242,7 +242,7 @@ def replace_memory(
     that may be memory for the like of an argument it will `tell`.
 
     `aligned` gives memory on the CPU the alignment that a GPU's has. The current GPU is the first, on which `_EMPTY`
-    makes its tensors, wherever the arguments are.
+    makes its tensors, independent of the arguments' device.
     """
     import torch
     from torch._guards import detect_fake_mode

@@ -48,7 +48,7 @@ class Dtype(Enum):
 
     @property
     def least_normal(self) -> float:
-        """The least positive number of a float of 8 bits of which no leading bits are 0."""
+        """The least positive normal number of an 8-bit float."""
         return {Dtype.f8e4m3: 2.0**-6, Dtype.f8e5m2: 2.0**-14}[self]
 
     @property

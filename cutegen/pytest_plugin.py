@@ -5,8 +5,8 @@
         cute_emulator.run(add, a, b, c, target="sm_90a", outputs=["c"], orders=3)
         torch.testing.assert_close(c, a + b)
 
-pytest finds it by itself wherever cutegen is installed. Nothing that takes long is imported before a test uses it. A
-test that fails for a fault, or for what cutegen refuses, shows that and the test's own lines, none of the emulator's.
+pytest finds it by itself if cutegen is installed. Nothing that takes long is imported before a test uses it. A test
+that fails for a fault, or for what cutegen refuses, shows that and the test's own lines, none of the emulator's.
 """
 
 from __future__ import annotations

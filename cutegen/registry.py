@@ -42,7 +42,7 @@ def families() -> tuple[Any, ...]:
 
 
 def folders() -> tuple[Traversable, ...]:
-    """The folders of files: that of what families share, then those of families, some of which have one together."""
+    """The folders of files: that of shared parts, then those of families, some of which share one."""
     own = {str(family.folder): family.folder for family in families()}
     return (_openers[0].shared(), *own.values())
 

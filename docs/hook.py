@@ -1,4 +1,4 @@
-"""What mkdocs runs: it adds the pages that are made, and has links to files of the repository lead to them."""
+"""The hook of mkdocs: adds generated pages, and redirects links to files of the repository to them."""
 
 from __future__ import annotations
 

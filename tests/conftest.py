@@ -1,4 +1,4 @@
-"""What holds for every test."""
+"""Fixtures and settings of all tests."""
 
 from __future__ import annotations
 
@@ -89,8 +89,9 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture(scope="session")
 def compiler() -> Iterator[Compiler]:
-    """What compiles jobs as `compile_all` does, for tests of what comes out: in one process, which waits from one test
-    for the next, and each job once on this machine."""
+    """A stand-in for `compile_all` in tests of compiled code: one process serves all tests, and compiles each job once
+    on this machine.
+    """
     from cutegen.compiling import compile_all
     from cutegen.compiling.pool import TIMEOUT, worker_setup
     from cutegen.workers import Crew

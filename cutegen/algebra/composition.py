@@ -57,8 +57,8 @@ def composed(a: Layout, b: Layout) -> Layout:
 def composed_at_run_time(a: Layout, b: Layout) -> Layout:
     """A o B as CuTeDSL computes it for a tensor whose strides are known only when the kernel is called.
 
-    None of A's modes are made one then, whatever their strides turn out to be. Raises `NotDefined` with the reason
-    where CuTeDSL refuses, and where it does not notice that what it gives is not A(B(c)).
+    A's modes are not merged then, independent of their strides. Raises `NotDefined` with the reason where CuTeDSL
+    refuses, and where it does not notice that what it gives is not A(B(c)).
     """
     flat = [*(mode for mode in leaves(a)[:-1] if mode[0] != 1), leaves(a)[-1]]
     for _, d in leaves(b):

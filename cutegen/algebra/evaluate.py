@@ -222,7 +222,7 @@ class _Evaluator:
         return taken
 
     def placed(self, node: Node, places: Any, operation: Any, *arguments: Any) -> Any:
-        """`operation(*arguments)`; what it refuses is told at the argument's place, or at the whole node."""
+        """`operation(*arguments)`; errors point to the argument, or to the whole node."""
         try:
             return operation(*arguments)
         except NotDefined as error:

@@ -16,8 +16,8 @@ def as_json(proof: Proof) -> dict[str, Any]:
     """A proof as `{holds, claims, accesses, shared_memory: {bytes, buffers}, workspaces, occupancy, roofline,
     choices}`.
 
-    Units are seconds and bytes. Of a kernel of several cases accesses, buffers and occupancy each say of which `case`;
-    `shared_memory.bytes` is the most that one of them has.
+    Units are seconds and bytes. For a kernel of several cases, accesses, buffers and occupancy name their `case`;
+    `shared_memory.bytes` is the largest of all cases.
     """
     parts = proof.parts
     return {

@@ -10,7 +10,7 @@ from cutegen.analysis.proof import Part, Proof, Row
 from cutegen.analysis.roofline import Roofline, Waves
 from cutegen.analysis.words import count, duration
 
-_BLOCKS = 4  # for which the most registers a thread are told
+_BLOCKS = 4  # for which the most registers per thread are printed
 _ASSUMED = (
     "    sectors: a tile starts at one, and rows are whole sectors apart; where their size is fixed, a packed tensor's"
 )

@@ -88,8 +88,8 @@ def roofline(plan: Plan, target: str, sizes: Mapping[str, int]) -> Roofline:
 
 
 def _waves(plan: Plan, target: str, sizes: Mapping[str, int]) -> Waves | None:
-    """The waves of a kernel's tiles on the GPU that stands for `target`, of which each multiprocessor has as many
-    blocks as their threads and shared memory allow.
+    """The waves of a kernel's tiles on the GPU that represents `target`; each of its multiprocessors has as many blocks
+    as their threads and shared memory allow.
     """
     tiles = family_of(plan.spec).tiles(plan, sizes)
     if tiles is None:

@@ -11,6 +11,6 @@ def count(number: int | str, what: str) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A time in the largest unit of which it is at least one, such as `94.16 ns`; nanoseconds if there is none."""
+    """A time in the largest unit that does not exceed it, such as `94.16 ns`; nanoseconds if there is none."""
     factor, unit = next((u for u in _UNITS if seconds >= u[0]), _UNITS[-1])
     return f"{seconds / factor:.4g} {unit}"

@@ -30,8 +30,8 @@ ATOMS: dict[CopyAtomName, CopyAtom] = {
 }
 COPY_ATOMS: tuple[CopyAtomName, ...] = get_args(CopyAtomName)
 FALLBACK_SAYS = (
-    "What a call gets whose sizes, strides or addresses do not allow accesses of `bits`: `narrow`: accesses of one "
-    "element, or, in a `rowwise` kernel with rows of any length, accesses of 32 bits where those fit; `refuse`: an "
-    "error. Left out, `narrow`, unless `align`, `divisible` and `static` promise that all fit."
+    "Calls whose sizes, strides or addresses do not allow accesses of `bits`: `narrow`: accesses of one element, "
+    "or, in a `rowwise` kernel with rows of any length, of 32 bits if aligned; `refuse`: an error. Left out: "
+    "`narrow`, unless `align`, `divisible` and `static` promise that all calls fit."
 )
 COPY_ATOM_SAYS = f"Copy atom: {', '.join(f'`{atom.name}` {atom.says}' for atom in ATOMS.values())}."

@@ -30,7 +30,7 @@ class Arithmetic:
 
 CUDA_F32, CUDA_F64 = Arithmetic("cuda_cores", Dtype.f32), Arithmetic("cuda_cores", Dtype.f64)
 TENSOR_16 = Arithmetic("tensor_cores", Dtype.bf16)
-"""Products of bf16 or f16 with sums in f32, of which no operand is sparse."""
+"""Products of bf16 or f16 with sums in f32, with dense operands."""
 TENSOR_32 = Arithmetic("tensor_cores", Dtype.f32)
 """Products of tf32, which are those of f32, likewise."""
 TENSOR_8 = Arithmetic("tensor_cores", Dtype.f8e4m3)
@@ -39,8 +39,9 @@ TENSOR_8 = Arithmetic("tensor_cores", Dtype.f8e4m3)
 
 @dataclass(frozen=True)
 class Gpu:
-    """`flops`: operations a second by kind of arithmetic, of which a multiply-add is two; `bandwidth` of its memory in
-    bytes a second."""
+    """`flops`: operations per second by kind of arithmetic, a multiply-add counting as two; `bandwidth` of its memory
+    in bytes a second.
+    """
 
     name: str
     sms: int

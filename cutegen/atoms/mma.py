@@ -19,9 +19,9 @@ MmaAtomName = Literal["fma", "mma_sync", "wgmma"]
 class FusedSum:
     """How a tensor core adds products where it keeps fewer bits than the accumulator's type has.
 
-    One instruction adds `terms` products to an accumulator. All of these are aligned to the largest of them, of which
-    `bits` places are kept, with the leading one; what lies below is cut off, of each term alone. Their sum is cut to as
-    many bits. So a sum is exact where no term and no sum has more bits, as of small integers.
+    One instruction adds `terms` products to an accumulator. All of these are aligned to the largest one, and `bits`
+    places are kept, including the leading one; lower bits of each term are truncated. Their sum is cut to as many bits.
+    So a sum is exact where no term and no sum has more bits, as of small integers.
     """
 
     terms: int

@@ -50,7 +50,7 @@ def calls(
     divisible: Mapping[str, int],
     align: int = 1,
 ) -> Iterator[Call]:
-    """Calls of which at least one is like any that there can be, of a kernel with these targets and promises.
+    """Calls that represent all possible calls of a kernel with these targets and promises.
 
     `align` is what all tensors of any call are aligned to, in bytes.
     """
@@ -63,7 +63,7 @@ def calls(
 
 
 def _sizes(cases: Sequence[Conditions], mode: str, fixed: int | None, step: int) -> list[int]:
-    """Sizes of a mode of which one is like any other: one for each set of conditions that can hold together.
+    """Sizes of a mode that represent all others: one for each set of conditions that can hold together.
 
     They are 1 at the least: what has no elements is nothing to choose a schedule for.
     """

@@ -88,7 +88,7 @@ def _sizes(plan: CasesPlan, names: Mapping[str, str], either: str, both: str) ->
 
 
 def _elsewhere(plan: CasesPlan, names: Mapping[str, str], both: str) -> list[str]:
-    """Expressions of which one holds for each call that takes, by its sizes, none of the compared kernels."""
+    """Expressions; one holds for each call that takes, by its sizes, none of the compared kernels."""
     first, static = plan.by_cost[0], plan.spec.static
     found = []
     for number in (i for i in plan.told_by_sizes if i < first):

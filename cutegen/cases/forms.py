@@ -169,7 +169,8 @@ def forms_of(plan: CasesPlan, variables: Variables, merges: bool = True) -> dict
 
 
 _Again = dict[tuple[int, frozenset[str]], KernelText]
-"""Kernels that take fields for constants and are told apart by some, by their case's number and the names of these."""
+"""Kernels that take fields for constants and are distinguished by some, by their case's number and the names of these.
+"""
 
 
 @dataclass(frozen=True)
@@ -181,7 +182,7 @@ class _Groups:
 
 
 def _merged_groups(each: Sequence[Sequence[KernelText]]) -> list[_Groups]:
-    """Groups, of which those are together whose functions can be merged: most often all, or all but the last ones."""
+    """Groups of kernels whose functions can be merged: most often all, or all except the last ones."""
     found: list[_Groups] = []
     again: _Again = {}
     for most in range(len(each), 2, -1):

@@ -84,7 +84,7 @@ class Launching:
         return found
 
     def _choices(self, numbers: Sequence[int], shared: Sequence[str]) -> Iterator[list[str]]:
-        """The statements that launch the cases of a target, of which several ask what is `shared`."""
+        """The statements that launch the cases of a target; several cases read the `shared` values."""
         first = next((i for i, n in enumerate(numbers) if self.plan.conditions[n].by_cost), len(numbers))
         compared = numbers[first:]
         tables = self._tables(compared)

@@ -202,7 +202,7 @@ def _keys(node: Node) -> frozenset[str]:
 
 
 def _alternatives(nodes: Sequence[Node], fields: Sequence[str]) -> Iterator[list[tuple[frozenset[int], list[Node]]]]:
-    """The statements in groups, each of blocks of which at most one is for any form, and which have one field."""
+    """The statements in groups of blocks with one field; at most one block of a group is for any form."""
     blocks: list[tuple[frozenset[int], str, list[Node]]] = []
     for node, field in zip(nodes, fields, strict=True):
         same = next((inner for of, told, inner in blocks if (of, told) == (node.of, field)), None)
@@ -303,7 +303,7 @@ def _stacks(lines: Sequence[_Printed], case: int) -> list[tuple[Region, ...]]:
 
 
 def _regions(levels: Sequence[Sequence[tuple[Region, ...]]]) -> list[Region]:
-    """The regions of lines, of each of which those are given that it is in: outer ones first."""
+    """The regions of lines, for each line those that contain it, outer ones first."""
     open_: list[tuple[int, Region]] = []  # places in `found`, and what stands there without its lines
     found: list[tuple[int, Region]] = []  # with the first line of each
     last: list[int] = []

@@ -89,27 +89,27 @@ def check_cases(spec: Spec, report: Report, promised: Mapping[str, int] | None =
         number = taken(conditions, call)
         if number is None:
             help = "add a last case without `for`"
-            report.say("CG295", f"no case is for {call}", "schedule", help=help)
+            report.say("CG295", f"no case matches {call}", "schedule", help=help)
             return
         met |= {i for i in of_group(conditions, number) if conditions[i].takes_target(call.target)}
     for number, one in enumerate(conditions):
         if number in met:
             continue
         where = ("schedule", number) if one.always else ("schedule", number, "for")
-        why, help = "the cases before it take all that it is for", "remove it, or move it up"
+        why, help = "earlier cases match all of its calls", "remove it, or move it up"
         if one.targets and not set(one.targets) & set(spec.targets):
             why, help = f"the kernel is for {', '.join(spec.targets)}", "remove it"
         elif number not in met_alone:
             promised = {**spec.divisible, **spec.static}
             known = [f"{m} {'==' if m in spec.static else '%'} {n}" for m, n in promised.items() if m in one.sizes]
             promises = f", as {' and '.join(known)} is promised" if known else ""
-            why = f"no size of the kernel is so{promises}"
+            why = f"no size satisfies it{promises}"
             help = "remove it, or change it"
         elif asked:
             needed = " and ".join(f"{mode} % {step} == 0" for mode, step in asked.items())
-            why = f"{why}, as some case asks for {needed} of all calls"
+            why = f"{why}: some case demands {needed} of all calls"
             free = ", ".join(f"{mode}: 1" for mode in asked)
-            help = f"write `divisible: {{{free}}}`, with which accesses are narrower where they can be, or remove it"
+            help = f"write `divisible: {{{free}}}`, which narrows accesses where possible, or remove it"
         report.say("CG296", f"the case for {one} is never taken", *where, notes=(why,), help=help)
 
 
@@ -142,7 +142,7 @@ def check_costs(spec: Spec, report: Report) -> None:
         if not numbers or number in numbers or not numbers[0] < number < numbers[-1]:
             continue  # it stands before or behind all of them
         if any(case.conditions.takes_target(target) for target in compared[0][1].targets or spec.targets):
-            message = f"the case for {case.conditions} stands among those compared by cost"
+            message = f"the case for {case.conditions} is among the cases compared by cost"
             help = f"move it before case {numbers[0] + 1}, or behind case {numbers[-1] + 1}"
             report.say("CG301", message, "schedule", number, help=help)
 
@@ -159,7 +159,7 @@ def check_largest(spec: Spec, report: Report) -> None:
             refused = family_of(one).refused(one, {**sizes, mode: min(high, FAR) // step * step})
             if refused is not None:
                 help = f"add a bound on {mode} to its `for`, and a case for the rest"
-                message = f"the case for {case.conditions} is for sizes that it does not take"
+                message = f"the case for {case.conditions} matches sizes that its kernel rejects"
                 report.say("CG297", message, "schedule", number, notes=(refused,), help=help)
                 break
 
@@ -203,8 +203,8 @@ def _promising(
 
 
 def _anywhere(spec: Spec, found: Sequence[KernelSpec], reports: Sequence[Report], report: Report) -> Spec:
-    """The spec in which elements may stand anywhere of tensors whose alignment nobody asked for, or of which a case
-    takes any: a call copies one that stands elsewhere before it is known which case that is for.
+    """The spec with element alignment for tensors whose alignment was not written, or of which a case takes any: a call
+    copies a misaligned tensor before its case is known.
     """
     tensors = []
     for tensor in spec.tensors:
@@ -212,7 +212,7 @@ def _anywhere(spec: Spec, found: Sequence[KernelSpec], reports: Sequence[Report]
         least, number = min((one.tensor(tensor.name).align or 1, number) for number, one in enumerate(found))
         if tensor.align is None:
             tensor = replace(tensor, align=tensor.dtype.bytes)
-            report.infer("elements may stand anywhere", *where)
+            report.infer("elements may have any alignment", *where)
         elif least < tensor.align:
             tensor = replace(tensor, align=least)
             if (why := reports[number].inferred.get(where)) is not None:

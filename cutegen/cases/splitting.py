@@ -65,7 +65,7 @@ def _of_case(spec: Spec, number: int) -> KernelSpec:
 
 
 def _gets(spec: Spec, number: int, sizes: Mapping[str, int]) -> bool:
-    """Whether the case of that number is the first one that those sizes let be taken, whatever else holds."""
+    """Whether the case of that number is the first one whose size conditions match."""
     cases = [case.conditions for case in spec.schedule.cases]
     if not cases[number].takes_sizes(sizes):
         return False

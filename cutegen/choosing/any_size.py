@@ -74,7 +74,7 @@ def _narrowed(spec: KernelSpec, resolved: KernelSpec) -> Narrowed:
 
 
 def _free(spec: KernelSpec, narrowed: Narrowed) -> KernelSpec:
-    """The spec of which any such size and address is taken."""
+    """The spec that takes all such sizes and addresses."""
     steps, aligns = narrowed
     tensors = tuple(replace(t, align=t.dtype.bytes) if t.name in aligns else t for t in spec.tensors)
     paths: list[Path] = [("divisible", mode) for mode in steps] + [("tensors", name, "align") for name in aligns]

@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 def spread(source: Source, origins: Sequence[Path]) -> Source:
-    """The places of a spec of which each case, by its number, is what was written at a path of `source`."""
+    """The places of a spec: for each case, by its number, the path of its text in `source`."""
     return Source(source.path, spread_paths(source.keys, origins), spread_paths(source.values, origins))
 
 

@@ -40,7 +40,7 @@ def taken_for_some_sizes(resolved: Sequence[KernelSpec], schedules: Sequence[Sch
 
 
 def _sizes(spec: KernelSpec, free: Sequence[str], batch: str | None) -> Iterator[Mapping[str, int]]:
-    """Sizes that stand for all that calls can have, of which at most one is free; `batch` is the mode of a batch."""
+    """Sizes that represent all calls, with at most one free size; `batch` is the mode of a batch."""
     if not free:
         yield spec.static
         return

@@ -1,6 +1,6 @@
 """The command line: a file for each verb, with its flags.
 
-Whatever a verb needs is imported when it runs, so that `--help` is quick. Results go to stdout, everything else to
+Verbs import their dependencies when they run, so that `--help` is quick. Results go to stdout, everything else to
 stderr. Exit codes: 0 all well; 1 findings: a file that is out of date, a wrong result, a failed compile, a lint error;
 2 wrong use or broken input; 70 a defect of cutegen; 130 interrupted; 141 the reader of stdout is gone; 143 ended by
 SIGTERM. With `--format json`, wrong use prints `{verb, ok, exit_code, error, help}`.

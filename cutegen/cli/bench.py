@@ -26,20 +26,26 @@ PICTURES = (".svg", ".png")
 @click.command()
 @with_specs
 @click.option("--on", type=click.Choice(["gpu"]), default="gpu", show_default=True, help="Where the kernels run.")
-@click.option("--device", type=click.IntRange(0, 255), default=0, show_default=True, help="Which of the GPUs.")
-@click.option("--kernel", "kernels", multiple=True, metavar="NAME", help="Only this one; may be given repeatedly.")
+@click.option("--device", type=click.IntRange(0, 255), default=0, show_default=True, help="Index of the GPU.")
+@click.option("--kernel", "kernels", multiple=True, metavar="NAME", help="Only this kernel; may be repeated.")
 @click.option(
     "--sizes", multiple=True, metavar="M=..,N=..", help="Sizes of all modes, instead of the spec's; may be repeated."
 )
 @click.option(
     "--sweep", metavar="FILE|M=1024..16384[:STEP]",
-    help="Shapes of a file, a line each, and what they come to; or a curve over one mode, or over several: M=N=K=..."
+    help="Shapes of a file, one per line, and their geometric mean; or a curve over one mode or several: M=N=K=..."
 )  # fmt: skip
-@click.option("--l2", type=click.Choice(["cold", "warm"]), default="cold", show_default=True, help="What a call finds.")
-@click.option("--rounds", type=click.IntRange(5, 10000), help="Rounds to take times in.  [30; 12 for a file of shapes]")
+@click.option(
+    "--l2",
+    type=click.Choice(["cold", "warm"]),
+    default="cold",
+    show_default=True,
+    help="State of the L2 cache before a call.",
+)
+@click.option("--rounds", type=click.IntRange(5, 10000), help="Rounds of timing.  [30; 12 for a file of shapes]")
 @click.option(
     "--vs", multiple=True, metavar="MODULE:FUNCTION",
-    help="A peer of yours, called as the kernel is; or FILE.py:FUNCTION."
+    help="Your own peer, with the kernel's signature; or FILE.py:FUNCTION."
 )  # fmt: skip
 @click.option(
     "-o", "--out", multiple=True, type=click.Path(path_type=Path), metavar="FILE",
@@ -61,15 +67,14 @@ def bench(
     receipts: bool,
     form: str,
 ) -> None:
-    """Measure kernels on a GPU, side by side with torch and cuBLAS, and with quack and Liger where these are installed.
+    """Measure kernels on a GPU, side by side with torch and cuBLAS, and with quack and Liger if these are installed.
 
-    All contenders run in turn on the same random data, short ones in CUDA graphs; every result is held to the float64
-    reference.
-    A figure that varies too much from round to round is not reported: exit 1, as for a wrong result, also of a --vs
-    function. Exit 2 where nothing could be measured.
+    All contenders run in turn on the same random data, short ones in CUDA graphs; every result is compared with the
+    float64 reference. Figures that vary too much between rounds are not reported. Exit 1 for such a figure, and for a
+    wrong result, also of a --vs function. Exit 2 if nothing could be measured.
 
-    A file of shapes has a line such as M=256, N=8192, K=8192 for each, or a head M,N,K and lines of sizes. A shape is
-    for each kernel with these modes; one that a kernel refuses is named, and the rest goes on.
+    A file of shapes has one line for each, such as M=256, N=8192, K=8192, or a header M,N,K and lines of sizes. A shape
+    applies to each kernel with these modes. Shapes that a kernel rejects are named, and the run continues.
 
     JSON: {verb, ok, exit_code, l2, rounds, seconds, spread_limit, machine, notes, problems, diagnostics, kernels,
     sweeps, written}; of a spec with errors {verb, ok, exit_code, diagnostics}.

@@ -27,20 +27,20 @@ if TYPE_CHECKING:
 
 @click.command()
 @with_specs
-@click.option("--check", is_flag=True, help="Only compare: name each file that is not current; exit 1 if there is one.")
+@click.option("--check", is_flag=True, help="Only compare: name each file that is out of date; exit 1 if there is one.")
 @click.option("--diff", is_flag=True, help="Only compare: print what a build would change; exit 1 if it would.")
 @click.option(
     "--out", type=click.Path(path_type=Path), metavar="DIR", help="Folder of the modules, not ROOT/generated."
 )
-@click.option("--no-compile", is_flag=True, help="Do not compile, and so neither check `expect` nor run.")
-@click.option("--no-verify", is_flag=True, help="Do not run the kernels, and write them all the same.")
+@click.option("--no-compile", is_flag=True, help="Do not compile, so neither check `expect` nor run.")
+@click.option("--no-verify", is_flag=True, help="Write the kernels without running them.")
 @with_quick
 @click.option("--allow-partial", is_flag=True, help="With --check, accept modules that --quick has written.")
 @with_all
 @with_jobs
-@click.option("--no-cache", is_flag=True, help="Compile everything anew, and keep nothing.")
+@click.option("--no-cache", is_flag=True, help="Compile everything again, and keep nothing.")
 @click.option(
-    "--force", is_flag=True, help="Overwrite generated files that were edited by hand, and remove such receipts."
+    "--force", is_flag=True, help="Overwrite generated files that were edited by hand, and remove edited receipts."
 )
 @with_format
 def build(
@@ -58,18 +58,18 @@ def build(
     force: bool,
     form: str,
 ) -> None:
-    """Generate, compile and verify the modules of the specs, then write all of them or nothing. Kernels that the key
-    `modules` of a spec leaves out are neither compiled nor written.
+    """Generate, compile and verify the modules of the specs, then write all of them or nothing. Kernels that a spec's
+    `modules` leaves out are neither compiled nor written.
 
-    Kernels run on the GPU of this machine, or on a CPU emulator where there is none, until one of their cases or host
-    checks fails. Exit 2 where a spec has an error or cannot be found, 1 where a kernel fails or cannot run, or a file
-    is out of date.
+    Kernels run on the GPU of this machine, or without one on a CPU emulator, until one of their cases or host checks
+    fails. Exit 2 if a spec has an error or cannot be found, 1 if a kernel fails or cannot run, or a file is out of
+    date.
 
-    With --quick, each module is marked as verified in part. --check refuses such modules, and the next build without
+    With --quick, each module is marked as verified in part. --check rejects such modules, and the next build without
     --quick verifies them in full.
 
     The modules go to `generated` in the project's folder: the nearest one above the spec with a pyproject.toml or .git,
-    else the one that holds `specs`.
+    else the parent of `specs`.
 
     JSON of a build: {verb, ok, exit_code, diagnostics, problems, notices, kernels, removed}; of --check and --diff:
     {verb, ok, exit_code, diagnostics, files}.

@@ -75,14 +75,14 @@ def with_specs(verb: F) -> F:
 def with_jobs(verb: F) -> F:
     return click.option(
         "-j", "--jobs", type=click.IntRange(1, 256), metavar="N",
-        help="Worker processes; by default one a processor, and a few for a GPU.",
+        help="Worker processes; by default one per processor, and a few for a GPU.",
     )(verb)  # fmt: skip
 
 
 def with_all(verb: F) -> F:
     return click.option(
         "--all", "everything", is_flag=True,
-        help="Go on after a kernel's first failure, and report every one.",
+        help="Continue after a kernel's first failure, and report every one.",
     )(verb)  # fmt: skip
 
 

@@ -12,7 +12,7 @@ _ZSH_BEGINS = "(( $+functions[compdef] )) || { autoload -Uz compinit && compinit
 @click.argument("shell", type=click.Choice(SHELLS))
 @click.pass_context
 def completion(ctx: click.Context, shell: str) -> None:
-    """Print what makes a shell complete verbs, flags and paths of specs.
+    """Print the shell code that completes verbs, flags and paths of specs.
 
     For bash, `eval "$(cutegen completion bash)"` in ~/.bashrc; for zsh the same in ~/.zshrc; for fish,
     `cutegen completion fish > ~/.config/fish/completions/cutegen.fish`.

@@ -18,30 +18,33 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("spec", type=SpecPath(), metavar="SPEC|DIR")
-@click.option("--kernel", metavar="NAME", help="Only this one of the kernels.")
+@click.option("--kernel", metavar="NAME", help="Only this kernel.")
 @click.option(
-    "--sizes", multiple=True, metavar="M=..,N=..", help="Sizes of all modes, for a roofline and estimates; repeatable."
+    "--sizes",
+    multiple=True,
+    metavar="M=..,N=..",
+    help="Sizes of all modes, for a roofline and estimates; may be repeated.",
 )
 @click.option(
     "--multiprocessors",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Of the GPU that these estimates are for; by default those of an H200, 132.",
+    help="Multiprocessors of the GPU for these estimates; by default 132, as on an H200.",
 )
 @click.option("--no-proof", is_flag=True, help="Only the spec.")
 @with_format
 def explain(
     spec: Path, kernel: str | None, sizes: tuple[str, ...], multiprocessors: int | None, no_proof: bool, form: str
 ) -> None:
-    """Print the spec with everything filled in that was inferred, and why; then what is proved of the kernel.
+    """Print the spec with all inferred fields and their reasons, then proofs about the kernel.
 
-    Of a folder, that is each of its specs. The output is a spec that builds to the same modules: the proof is in its
-    comments. It covers each element of a tile exactly once, bounds, widths of accesses, bank conflicts, sectors, shared
-    memory, occupancy and, for given sizes (or those that the spec fixes), the roofline and the estimates by which a
-    call chooses among kernels. Exit 1 where a proof fails.
+    For a folder, it prints each spec. The output is a spec that builds to the same modules; the proofs are in its
+    comments. They cover: each element of a tile once, bounds, access widths, bank conflicts, sectors, shared memory,
+    occupancy and, for given or fixed sizes, the roofline and the estimates by which a call chooses among kernels. Exit
+    1 if a proof fails.
 
-    JSON: {verb, ok, exit_code, spec, diagnostics, kernels: [{kernel, spec, text, inferred: [{path, why}], proof}]};
-    the outer spec is what was asked for.
+    JSON: {verb, ok, exit_code, spec, diagnostics, kernels: [{kernel, spec, text, inferred: [{path, why}], proof}]}; the
+    outer spec is the argument.
     """
     from cutegen.analysis.proof import prove
     from cutegen.analysis.report_json import as_json

@@ -12,11 +12,9 @@ from cutegen.cli.common import print_json, select_specs, with_format, with_jobs,
 @click.command()
 @with_specs
 @click.option(
-    "-o", "--out", type=click.Path(path_type=Path), metavar="DIR", required=True, help="Folder that all is written to."
+    "-o", "--out", type=click.Path(path_type=Path), metavar="DIR", required=True, help="Folder for all files."
 )
-@click.option(
-    "--target", "targets", multiple=True, metavar="T", help="Only for this target; may be given several times."
-)
+@click.option("--target", "targets", multiple=True, metavar="T", help="Only for this target; may be repeated.")
 @click.option("--library", metavar="NAME", help="One library, libNAME.so, for all kernels, not one for each.")
 @click.option("--no-verify", is_flag=True, help="Do not run kernels that are not built yet.")
 @with_jobs
@@ -32,14 +30,13 @@ def export(
     force: bool,
     form: str,
 ) -> None:
-    """Write the kernels as shared libraries that are called without a compiler.
+    """Write the kernels as shared libraries that need no compiler at run time.
 
-    Beside each library stands a Python module with the same function, which needs torch and apache-tvm-ffi; a C++
-    header; and an example of its use that CMake builds. No GPU is needed. A kernel whose module in `generated` is not
-    current is verified first, as a build does.
+    Each library gets a Python module with the same function, which needs torch and apache-tvm-ffi; a C++ header; and an
+    example that CMake builds. Exporting needs no GPU. A kernel whose module in `generated` is not current is verified
+    first, as in a build.
 
-    Exit 2 where a spec has an error or cannot be found, or DIR cannot be written; 1 where a kernel is not
-    as it must be.
+    Exit 2 if a spec has an error or cannot be found, or DIR cannot be written; 1 if a kernel fails.
 
     JSON: {verb, ok, exit_code, diagnostics, problems, notices, folder, kernels: [{kernel, spec, targets, library,
     files, verification}]}.

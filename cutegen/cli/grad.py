@@ -13,27 +13,29 @@ from cutegen.exits import OK
 
 @click.command()
 @click.argument("spec", type=SpecPath())
-@click.option("--wrt", metavar="X,W", help="Tensors whose gradients are computed; by default all floats that are read.")
-@click.option("--of", "of_outputs", metavar="Y", help="Outputs whose gradients are given; by default all floats.")
-@click.option("--kernel", metavar="NAME", help="Only this one of the spec's kernels.")
+@click.option("--wrt", metavar="X,W", help="Tensors whose gradients are computed; by default all float inputs.")
+@click.option(
+    "--of", "of_outputs", metavar="Y", help="Outputs whose gradients are given; by default all float outputs."
+)
+@click.option("--kernel", metavar="NAME", help="Only this kernel of the spec.")
 @click.option(
     "-o",
     "--out",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="A file for it: a new one, or one that grad wrote and nobody edited; else stdout.",
+    help="The file to write: a new one, or an unedited one that grad wrote; by default stdout.",
 )
 @with_format
 def grad(spec: Path, wrt: str | None, of_outputs: str | None, kernel: str | None, out: Path | None, form: str) -> None:
     """Write the spec of a kernel's backward: the statements of `compute`, differentiated symbolically.
 
-    It is given dY for every output Y, and gives dX for every input X, summed along the modes along which X broadcasts.
-    What the forward wrote is read instead of being computed again where that saves a reduction, a function or bytes. Of
-    16-bit outputs only those are read that torch computes the same gradients from. With --of other outputs are taken to
-    be kept for the backward only, as the rstd of a norm is.
+    It reads dY for every output Y, and writes dX for every input X, summed along the modes along which X broadcasts. It
+    reads outputs of the forward instead of computing them again if that saves a reduction, a function or bytes; 16-bit
+    outputs only where torch does the same. With --of, the other outputs are saved for the backward only, like the rstd
+    of a norm.
 
     JSON: {verb, ok, exit_code, spec, diagnostics, kernels: [{kernel, of, text, without, refused}], written}; `without`
-    has tensors of floats that have no gradient, `refused` by name why that of a tensor is computed by no kernel.
+    lists float tensors without a gradient; `refused` gives, by name, why no kernel can compute a gradient.
     """
     from cutegen.console import print_diagnostics
     from cutegen.differentiation import buildable

@@ -53,11 +53,15 @@ class AtomName(Looked):
 @click.command()
 @click.argument("name")
 @click.option("--op", type=OpName(), required=True, help="Family of the kernel.")
-@click.option("--atom", type=AtomName(), help="Of a gemm, what multiplies: fma on CUDA cores, others on tensor cores.")
-@click.option("--out", type=click.Path(path_type=Path), metavar="FILE", help="The spec; by default specs/NAME.yaml.")
+@click.option(
+    "--atom", type=AtomName(), help="For a gemm, the product's instruction: fma on CUDA cores, others on tensor cores."
+)
+@click.option(
+    "--out", type=click.Path(path_type=Path), metavar="FILE", help="The file of the spec; by default specs/NAME.yaml."
+)
 @with_format
 def init(name: str, op: str, atom: str | None, out: Path | None, form: str) -> None:
-    """Write a starter spec that builds as it is, with the line that lets editors check it.
+    """Write a complete starter spec, with the line that lets editors check it.
 
     JSON: {verb, ok, exit_code, spec, schema}.
     """

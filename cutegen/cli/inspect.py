@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 @click.command()
 @with_specs
-@click.option("--kernel", metavar="NAME", help="Only this one of the kernels.")
-@click.option("--target", metavar="T", help="Only for this one of the targets.")
-@click.option("--ptx", is_flag=True, help="Print the PTX; with --diff how it differs.")
-@click.option("--sass", is_flag=True, help="Print the SASS; with --diff how it differs.")
+@click.option("--kernel", metavar="NAME", help="Only this kernel.")
+@click.option("--target", metavar="T", help="Only for this target.")
+@click.option("--ptx", is_flag=True, help="Print the PTX; with --diff, its differences.")
+@click.option("--sass", is_flag=True, help="Print the SASS; with --diff, its differences.")
 @click.option(
     "--diff",
     "old",
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     metavar="OLD",
     help="Print what changed since OLD: a spec, a generated module, or this verb's JSON.",
 )
-@click.option("--no-cache", is_flag=True, help="Compile everything anew, and keep nothing.")
+@click.option("--no-cache", is_flag=True, help="Compile everything again, and keep nothing.")
 @with_jobs
 @with_format
 def inspect(
@@ -46,13 +46,13 @@ def inspect(
     jobs: int | None,
     form: str,
 ) -> None:
-    """Print what the kernels compile to: registers, shared memory, spills, multiply-adds that
-    want three registers of one bank, and instructions by kind.
+    """Print registers, shared memory, spills, multiply-adds that read three registers of one bank, and instructions by
+    kind of the compiled kernels.
 
-    Of the mainloop, the innermost loop that multiplies on tensor cores or else the longest, the instructions are
-    counted apart; so are those of each role, where warps set how many registers they have. No GPU is needed.
+    Instructions of the mainloop, the innermost loop that multiplies on tensor cores or else the longest one, are
+    counted separately; so are those of each role in a warp-specialised gemm. It needs no GPU.
 
-    Exit 1 where a kernel does not compile or an expectation of its spec fails.
+    Exit 1 if a kernel does not compile or an expectation of its spec fails.
 
     JSON: {verb, ok, exit_code, diagnostics, notices, kernels: [{kernel, spec, targets: [{target, resources,
     ptx_version, kernels, instructions, padding, kinds, loops, mainloop, roles, bank_clashes, expect, occupancy,
@@ -124,7 +124,7 @@ def _against(
     from cutegen.project.paths import shown
     from cutegen.verbs.inspecting.comparing import pair, read_old, text_diff
 
-    if not new:  # nothing compiled: that is what there is to say
+    if not new:  # nothing compiled: there is no more to print
         return {}, []
     name, targets = shown(old), list(dict.fromkeys(i.target for i in new))
     try:

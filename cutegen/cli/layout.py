@@ -26,7 +26,7 @@ class _WithFunctions(click.Command):
 
 @click.command(cls=_WithFunctions)
 @click.argument("expression", metavar="EXPR")
-@click.option("--threads", is_flag=True, help="List what each thread of a layout (thread, value) has.")
+@click.option("--threads", is_flag=True, help="List the elements of each thread of a layout (thread, value).")
 @with_format
 def layout(expression: str, threads: bool, form: str) -> None:
     """Compute layout algebra as CuTe does, with the steps of the derivation.
@@ -38,10 +38,9 @@ def layout(expression: str, threads: bool, form: str) -> None:
       cutegen layout '((2,2),(2,3)):((2,12),(1,4))' --threads
       cutegen layout 'S<3,4,3> o (8,64):(64,1)'
 
-    Layouts are written as CuTe prints them, (4,8):(8,1); without strides the first mode is fastest. Calls nest, and
-    take the names of their parameters. L((1,_)) slices, L((1,2)) gives an offset, L[0] a mode. Where CuTeDSL gives a
-    layout that is not what the operation is defined to be, the expression is refused, and what goes on beyond the end
-    of a layout is noted.
+    Layouts are written as CuTe prints them, (4,8):(8,1); without strides, the first mode is fastest. Calls nest, and
+    take parameter names. L((1,_)) slices, L((1,2)) gives an offset, L[0] a mode. An expression for which CuTeDSL
+    returns a wrong layout is an error; a note names a layout that is extended past its end.
 
     JSON: {verb, ok, exit_code, expression, result: {kind, text, shape, stride, size, cosize, injective, surjective},
     notes, steps: [{expression, value, why, depth}]}, with --threads also threads: {count, values, offsets};

@@ -21,12 +21,12 @@ FORMATS = ["text", "json", "github", "sarif"]
 
 @click.command()
 @click.argument("specs", nargs=-1, type=SpecPath(), metavar="SPEC|DIR...")
+@click.option("--select", multiple=True, metavar="CODES", help="Only these codes or prefixes, as in CG252,CG27.")
 @click.option(
-    "--select", multiple=True, metavar="CODES", help="Only these: codes or what they begin with, as in CG252,CG27."
+    "--ignore", multiple=True, metavar="CODES", help="All except these; the longer of two matching prefixes decides."
 )
-@click.option("--ignore", multiple=True, metavar="CODES", help="All but these; the longer of two that fit decides.")
-@click.option("--strict", is_flag=True, help="Warnings are findings too.")
-@click.option("--explain", metavar="CODE", help="Print the page about a code; needs no SPEC.")
+@click.option("--strict", is_flag=True, help="Warnings count as findings.")
+@click.option("--explain", metavar="CODE", help="Print the page of a code; needs no SPEC.")
 @click.option("--rules", is_flag=True, help="List every code; needs no SPEC.")
 @click.option(
     "--format", "form", type=click.Choice(FORMATS), default="text", show_default=True,
@@ -41,15 +41,15 @@ def lint(
     rules: bool,
     form: str,
 ) -> None:
-    """Print the diagnostics of the specs, advice on speed, and notes of what callers may pass by inference alone.
+    """Print the diagnostics of the specs, advice on speed, and notes on restrictions that inference imposes on callers.
 
     Nothing is compiled, run or written.
 
-    Exit 2 where a spec cannot be understood (a code below CG200), 1 where it can and a rule of its schedule has an
-    error (or, with --strict, a warning), 0 else.
+    Exit 2 if a spec cannot be understood (a code below CG200), 1 if a rule of its schedule has an error (or, with
+    --strict, a warning), else 0.
 
-    --select and --ignore choose among what is printed here, and so among what the exit code is about. What keeps other
-    rules from being asked is always printed, and `cutegen build` knows neither flag.
+    --select and --ignore filter the printed diagnostics, and with them the exit code. Errors that prevent other rules
+    from running are always printed. `cutegen build` has neither flag.
 
     JSON: {verb, ok, exit_code, diagnostics, left_out: {CODE: number}}; of --explain: {verb, ok, exit_code,
     code, title, severity, kind, text, bad, good}; of --rules: {verb, ok, exit_code, rules: [{code, title, severity,

@@ -24,9 +24,9 @@ from cutegen.exits import FINDINGS, OK
 )
 @with_format
 def receipts(specs: tuple[Path, ...], out: Path | None, into: Path | None, form: str) -> None:
-    """Print what was measured of the kernels, on all GPUs: a Markdown table of their receipts. No GPU is needed.
+    """Print the measured figures of the kernels, on all GPUs: a Markdown table of their receipts. It needs no GPU.
 
-    Receipts that are not of the kernels as they are now are left out and named; exit 1 if there are such.
+    Receipts of other code than the current kernels are left out and named; exit 1 if there are any.
 
     JSON: {verb, ok, exit_code, diagnostics, receipts: [{file, kernel, spec, code_hash, gpu, versions, verified,
     measured, limits}], left_out: [{file, kind, state, why, advice, spec}]}.

@@ -14,26 +14,32 @@ from cutegen.exits import BROKEN
 
 @click.command()
 @click.argument("function", metavar="FILE.py:FUNCTION")
-@click.option("--inputs", required=True, metavar="FILE.py:FUNCTION", help="What makes the arguments.")
+@click.option("--inputs", required=True, metavar="FILE.py:FUNCTION", help="The function that makes the arguments.")
 @click.option(
-    "--reference", metavar="FILE.py:FUNCTION", help="What gives the expected outputs, from the same arguments."
+    "--reference",
+    metavar="FILE.py:FUNCTION",
+    help="The function that computes the expected outputs from the same arguments.",
 )
 @click.option(
-    "--target", type=click.Choice(list(TARGETS)), default="sm_90a", show_default=True, help="What to compile for."
+    "--target", type=click.Choice(list(TARGETS)), default="sm_90a", show_default=True, help="The target to compile for."
 )
 @click.option(
-    "--outputs", metavar="NAME,...", help="Arguments that must be written whole, and not be read before; no others may."
+    "--outputs",
+    metavar="NAME,...",
+    help="Arguments that must be written completely and not read before; no others may be written.",
 )
 @click.option("--inouts", metavar="NAME,...", help="Arguments that may be written too.")
 @click.option(
     "--orders", type=click.IntRange(1, 1000), default=3, show_default=True,
-    help="Orders of blocks and warps to run in, which must give the same.",
+    help="Number of orders of blocks and warps, which must give the same bits.",
 )  # fmt: skip
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="The first order, and torch's seed.")
 @click.option("--rtol", type=Finite(0), help="Relative tolerance, instead of the type's.")
 @click.option("--atol", type=Finite(0), help="Absolute tolerance, instead of the type's.")
-@click.option("--timeout", type=Finite(1), default=600, show_default=True, help="Seconds for all of it.")
-@click.option("-v", "--verbose", is_flag=True, help="Show on stderr what the function prints, as it is compiled too.")
+@click.option("--timeout", type=Finite(1), default=600, show_default=True, help="Seconds for the whole run.")
+@click.option(
+    "-v", "--verbose", is_flag=True, help="Show the output of the function on stderr, also during compilation."
+)
 @with_format
 def run(
     function: str,
@@ -50,14 +56,14 @@ def run(
     verbose: bool,
     form: str,
 ) -> None:
-    """Run any function that launches kernels of CuTeDSL on the CPU, with all checks of the emulator. No spec is needed.
+    """Run any function that launches CuTeDSL kernels on the CPU, with all checks of the emulator. It needs no spec.
 
-    FUNCTION is one of cute.jit, an object with such a __call__, or any that compiles and calls such functions, as those
-    of libraries do; MODULE:FUNCTION names one that is installed. The function of --inputs returns its arguments, a
-    tuple or a dict by name: tensors of the CPU, numbers, and what else the function takes. --reference gets copies of
-    them, and returns the expected outputs, or writes them to the copies.
+    FUNCTION is a cute.jit function, an object with such a __call__, or a Python function that compiles and calls such
+    functions, like those of libraries; MODULE:FUNCTION names an installed one. The function of --inputs returns the
+    arguments, as a tuple or a dict by name: CPU tensors, numbers, and other arguments. --reference gets copies of them,
+    and returns the expected outputs, or writes them to the copies.
 
-    Exit 1 for a fault, a wrong result or a function that does not compile, 2 where it could not be run.
+    Exit 1 for a fault, a wrong result or a function that does not compile, 2 if it could not run.
 
     JSON: {verb, ok, exit_code, function, inputs, reference, target, status, message, help, at, fault, launches,
     tensors, notes, printed, seconds}.

@@ -16,8 +16,8 @@ from cutegen.exits import OK
 def schema(specs: tuple[Path, ...], form: str) -> None:
     """Print the JSON Schema (draft 7) of the language; both formats are the same JSON.
 
-    With specs, make editors know them: write the schema beside them, as .cutegen.schema.json, and the line that names
-    it into each spec that has none. Do it again after an upgrade of cutegen: the language may have grown.
+    With specs, connect them to editors: write the schema beside them, as .cutegen.schema.json, and the line that names
+    it into each spec without one. Repeat this after an upgrade of cutegen, which may extend the language.
 
     JSON, with specs: {verb, ok, exit_code, schemas, specs}, the files that were written.
     """
@@ -37,4 +37,4 @@ def schema(specs: tuple[Path, ...], form: str) -> None:
     for path in (*done.schemas, *done.specs):
         click.echo(f"{shown(path)} written")
     if not (done.schemas or done.specs):
-        click.echo("all is there already")
+        click.echo("all schemas are current")

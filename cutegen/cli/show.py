@@ -26,10 +26,12 @@ ROWS_OF_EACH = 16  # cells high on a terminal, where there are several pictures
 @click.command()
 @click.argument("subjects", nargs=-1, required=True, metavar="SPEC|DIR|LAYOUT [LAYOUT]")
 @click.option("--tv", is_flag=True, help="The layout maps (thread, value) to a place in a tile.")
-@click.option("--tile", metavar="M,N", help="With --tv, the tile's shape in elements; else its strides suggest one.")
+@click.option(
+    "--tile", metavar="M,N", help="With --tv, the tile's shape in elements; by default inferred from the strides."
+)
 @click.option("--banks", type=click.Choice(DTYPES), help="Draw the shared-memory banks of elements of this type.")
-@click.option("--kernel", metavar="NAME", help="Only this one of the spec's kernels.")
-@click.option("--picture", "pictures", multiple=True, metavar="NAME", help="Only this one of a kernel's pictures.")
+@click.option("--kernel", metavar="NAME", help="Only this kernel of the spec.")
+@click.option("--picture", "pictures", multiple=True, metavar="NAME", help="Only this picture of a kernel.")
 @click.option(
     "-o", "--out", multiple=True, type=click.Path(path_type=Path), metavar="FILE|DIR",
     help="Write FILE.svg, .png, .txt, or .html (a kernel's page), or a page for each kernel into DIR.",
@@ -45,17 +47,17 @@ def show(
     out: tuple[Path, ...],
     form: str,
 ) -> None:
-    """Draw a kernel, those of a folder, or a layout; on the terminal unless -o says otherwise.
+    """Draw a kernel, all kernels of a folder, or a layout; by default on the terminal.
 
-    A layout is any expression of layout algebra, as in `cutegen layout`. A cell is a coordinate and holds its offset;
-    with --tv it is an element of a tile and holds its thread and value. Two layouts are drawn as the copy from the
+    A layout is any expression of layout algebra, as in `cutegen layout`. A cell is a coordinate and shows its offset;
+    with --tv, a cell is an element of a tile and shows its thread and value. Two layouts are drawn as the copy from the
     first to the second.
 
-    A kernel's pictures are its tiles on the grid, threads and values, copies, shared-memory banks and pipeline, and of
-    rows the walks over them and the steps of reductions; where warps have roles, what each does over time, clusters,
+    A kernel's pictures show its tiles on the grid, threads and values, copies, shared-memory banks and pipeline; for
+    row kernels, the walks over rows and the steps of reductions; for warp-specialised gemms, roles over time, clusters,
     and shared memory with its swizzle. Its page shows them beside the generated code.
 
-    JSON: {verb, ok, exit_code, pictures: [{kernel, name, title, remarks, legend, arrows, panels}], written}; of a spec
+    JSON: {verb, ok, exit_code, pictures: [{kernel, name, title, remarks, legend, arrows, panels}], written}; for a spec
     with errors also its diagnostics.
     """
     from cutegen.drawing.data import as_json

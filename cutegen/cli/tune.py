@@ -19,29 +19,29 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("spec", type=SpecPath())
-@click.option("--only", metavar="KERNEL", help="Time only this one of the spec's kernels; the others still must build.")
-@click.option("--sizes", multiple=True, metavar="M=..,N=..", help="A shape to time at; may be given repeatedly.")
+@click.option("--only", metavar="KERNEL", help="Time only this kernel of the spec; the others still must build.")
+@click.option("--sizes", multiple=True, metavar="M=..,N=..", help="A shape to time at; may be repeated.")
 @click.option(
     "--cases",
     "mode",
     metavar="MODE",
-    help="Search at each size that the shapes have of this mode; write a case for each winner.",
+    help="Search at each size of this mode among the shapes; write a case for each winner.",
 )
-@click.option("--log", "log_file", type=click.Path(path_type=Path), metavar="FILE", help="Where results are kept.")
-@click.option("--fresh", is_flag=True, help="Forget what the log has, and time everything anew.")
+@click.option("--log", "log_file", type=click.Path(path_type=Path), metavar="FILE", help="The file that keeps results.")
+@click.option("--fresh", is_flag=True, help="Discard the log, and time everything again.")
 @click.option("--budget", type=Finite(min=0), metavar="SECONDS",
-              help="Then look at, compile and time nothing new, but the first few. A dry run has 10.")  # fmt: skip
+              help="Then examine, compile and time nothing new, except the first few. A dry run has 10.")  # fmt: skip
 @click.option("--max", "most", type=click.IntRange(min=1), default=256, show_default=True, metavar="N",
               help="Candidates that are compiled and timed, the most promising first.")  # fmt: skip
-@click.option("--seed", type=int, default=0, show_default=True, help="Decides the order in which schedules are tried.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the order in which schedules are tried.")
 @click.option(
     "--dry-run",
     is_flag=True,
-    help="Only what needs no GPU, and only for a while: the space, what lint refuses, compiling.",
+    help="Only the steps without a GPU, for a limited time: the space, rejections by lint, compiling.",
 )
-@click.option("--target", metavar="T", help="With --dry-run: compile only for this one of the spec's targets.")
-@click.option("--no-write", is_flag=True, help="Print what would change in the spec, and leave it as it is.")
-@click.option("--no-cache", is_flag=True, help="Compile everything anew, and keep nothing.")
+@click.option("--target", metavar="T", help="With --dry-run: compile only for this target of the spec.")
+@click.option("--no-write", is_flag=True, help="Print the change of the spec, and do not write it.")
+@click.option("--no-cache", is_flag=True, help="Compile everything again, and keep nothing.")
 @with_jobs
 @with_format
 def tune(
@@ -63,31 +63,32 @@ def tune(
 ) -> None:
     """Search for the fastest schedule on the GPUs of this machine, and write it into the spec.
 
-    The spec's `tune:` names fields and the values to try; all combinations are candidates. Without it tiles, threads
-    and their shares are combined, and further fields tried around the best. What a candidate changes is inferred
-    around: of a gemm with another tiler or thread layout, written permutations, widths and layouts of copies and
-    padding are left to planning, unless `tune:` names them; of an elementwise kernel the width of its copy. Other
+    The spec's `tune:` names fields and the values to try; all combinations are candidates. Without it, the search
+    combines tiles, threads and their shares, and then tries further fields around the best schedule. Fields that depend
+    on a change are inferred again, unless `tune:` names them: for a gemm with another tiler or thread layout,
+    permutations, widths and layouts of copies, and padding; for an elementwise kernel, the width of its copy. Other
     written fields stay.
 
-    Schedules that lint refuses are not compiled, nor are repetitions; those that spill are not timed. Every candidate
-    runs beside the spec as it is, is held to the reference each time, and must beat it by more than the spread. The
-    variants of a matrix share a schedule: what counts is the geometric mean over kernels and shapes.
+    Schedules that lint rejects are not compiled, nor are repetitions; those that spill are not timed. Every candidate
+    runs beside the current spec, is compared with the reference each time, and must be faster by more than the spread.
+    The variants of a matrix share a schedule, chosen by the geometric mean over kernels and shapes.
 
-    With --budget candidates are compiled and timed a few at a time, the most promising first, so that a short
-    search has timed some. What is best of them is timed to the end, and the winner compiled for all targets, also
-    after the budget.
+    With --budget, candidates are compiled and timed a few at a time, the most promising first, so that even a short
+    search times some. The best ones are timed to the end, and the winner is compiled for all targets, even after the
+    budget.
 
-    With --cases M there is a search for each size of M, smallest first, and the schedule becomes a list of cases: what
-    won at the smallest sizes, up to the largest of them, and so on; the last case is for all else. What won at the size
-    before stays where nothing is surely faster. A budget is that of each search.
+    With --cases M, each size of M gets its own search, smallest first, and the schedule becomes a list of cases: the
+    winner at the smallest sizes, up to the largest of them, and so on; the last case takes all other calls. The winner
+    of the previous size stays unless another one is clearly faster. The budget applies to each search.
 
-    A dry run times nothing. Half of its budget goes at most to looking at schedules, the rest to compiling what lint
-    accepts, the most promising first; it counts what it did not look at, and lists what it did not compile.
+    A dry run times nothing. It spends at most half of its budget on examining schedules, and the rest on compiling
+    those that lint accepts, the most promising first. It counts schedules that it did not examine, and lists those that
+    it did not compile.
 
-    An interrupted search goes on where it was: results are kept in .cutegen-tune/ of the project. The spec's file is
-    changed only where its schedule is.
+    An interrupted search continues: .cutegen-tune/ of the project keeps the results. Only the schedule in the spec's
+    file changes.
 
-    Exit 1 where a candidate, or the spec itself, computes something wrong or crashes; 2 without a GPU.
+    Exit 1 if a candidate, or the spec itself, is wrong or crashes; 2 without a GPU.
 
     JSON: {verb, ok, exit_code, spec, log, kernels, space, pruned, left_out, untried, dropped, candidates,
     uncompiled, ranking, incumbent_us, winner, stopped, budget_spent, gpu, versions, gpus, notices, diff, written}; with

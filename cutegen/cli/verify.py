@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NoReturn
@@ -34,18 +35,18 @@ if TYPE_CHECKING:
     "--on",
     "where",
     type=click.Choice(["gpu", "cpu"]),
-    help="Where the kernels run: a GPU, or an emulator on the CPU; by default a GPU where there is one.",
+    help="Where the kernels run: a GPU, or an emulator on the CPU; by default a GPU if the machine has one.",
 )
 @click.option(
     "--with",
     "others",
     multiple=True,
     metavar="REQUIREMENT",
-    help="Do it with this package, too, in an environment beside this one, and print what changes: "
-    "nvidia-cutlass-dsl==4.8.0, a URL, a wheel. May be given several times.",
+    help="Repeat the run with this package, in an environment beside this one, and print the changes: "
+    "nvidia-cutlass-dsl==4.8.0, a URL, a wheel. May be repeated.",
 )
 @click.option("--pre", is_flag=True, help="--with takes pre-releases, too.")
-@click.option("--receipts", is_flag=True, help="Keep what a GPU found in receipts beside the modules.")
+@click.option("--receipts", is_flag=True, help="Keep the results of a GPU in receipts beside the modules.")
 @with_quick
 @with_all
 @with_jobs
@@ -61,22 +62,22 @@ def verify(
     jobs: int | None,
     form: str,
 ) -> None:
-    """Run the kernels on shapes chosen to break them, and hold each element to a float64 reference.
+    """Run the kernels on shapes chosen to break them, and compare each element with a float64 reference.
 
-    What tells most often and takes least runs first, and the first failure ends a kernel's run. Its other cases and
-    host checks are reported as `not run`, in JSON with the reason `stopped`. --with runs all.
+    The most revealing and cheapest cases run first, and the first failure ends a kernel's run. Its other cases and host
+    checks are reported as `not run`, in JSON with the reason `stopped`. --with runs all.
 
-    Exit 1 where a kernel fails, 2 where one could not be executed.
+    Exit 1 if a kernel fails, 2 if one could not be executed.
 
-    What runs is generated anew from the spec; a file in generated/ that is stale or edited by hand is named in a note.
+    The code is generated from the spec; a note names a file in generated/ that is stale or edited by hand.
 
-    With --with, exit codes are about what was found with those packages: 1 where a kernel does not compile, is wrong
-    or is not what its spec expects, 2 where one was not executed or the packages cannot be installed.
+    With --with, the exit code describes the run with those packages: 1 if a kernel does not compile, is wrong or fails
+    its `expect`, 2 if one was not executed or the packages cannot be installed.
 
     JSON: {verb, ok, exit_code, on, diagnostics, notices, kernels: [{kernel, spec, file, verification: {verdict, why,
     report}}], receipts?: {written, notices, problems}}; of --with: {..., with: {requirements, installer, versions:
     {NAME: [here, there]}}, kernels: [{kernel, spec, result, why, cases, other_bits, targets: {TARGET: {same, here,
-    there, diff, failed}}, here, there}]}, where a verification here is null if equal PTX made it needless.
+    there, diff, failed}}, here, there}]}, where a verification here is null if equal PTX made it unnecessary.
     """
     if receipts and others:
         raise click.UsageError("--receipts cannot go with --with: they are of the packages that are installed here")
@@ -126,12 +127,13 @@ def verify(
         kept = {} if recorded is None else {"receipts": recorded_json(recorded)}
         print_json({**verify_json(on, units, verifications, diagnostics, notices), **kept}, code)
     else:
-        print_diagnostics(diagnostics, gathered.texts)
-        for notice in notices:
-            click.echo(f"note: {notice}", err=True)
         print_verify(units, verifications)
         if recorded is not None:
             print_recorded(recorded)
+        sys.stdout.flush()  # before the other stream
+        for notice in notices:
+            click.echo(f"note: {notice}", err=True)
+        print_diagnostics(diagnostics, gathered.texts)
     if code == BROKEN:
         what = "nothing was" if len(idle) == len(units) else f"{len(idle)} of {len(units)} kernels were not"
         raise Refusal(f"{what} executed: {idle[0].why}", told=True)

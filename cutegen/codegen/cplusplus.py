@@ -202,7 +202,7 @@ def _buffer(spec: KernelSpec, tensor: Tensor, parts: KernelParts, spare: Sequenc
 
 
 def _workspace(spec: KernelSpec, space: Workspace, spare: Sequence[str]) -> dict[str, Any]:
-    """A workspace: what its sizes are in C++, and of which sizes of modes."""
+    """A workspace: its sizes in C++, and the mode sizes that they depend on."""
     named = [part for mode in space.modes if isinstance(mode.size, str) for part in parts_of(mode.size)]
     needed = list(dict.fromkeys(mode for mode in named if mode not in spec.static))
     name = _name(space.parameter)

@@ -18,7 +18,7 @@ def is_exact(node: Expr, local_values: Collection[str] = ()) -> bool:
     """Whether every right kernel computes the same value: each step is exact, or converts what is exact.
 
     A sum or product of floats is not, as it may become one fma with what is around it. `local_values` are the targets
-    of earlier statements of which that is known.
+    of earlier statements that are known to be exact.
     """
     match node:
         case MatMul():
@@ -52,7 +52,7 @@ def inexact(node: Expr, local_values: Collection[str]) -> Iterator[Expr]:
 
 
 def _inside(node: Call, local_values: Collection[str]) -> frozenset[str]:
-    """The values that are known exactly in the body of a function: those, and its arguments of which that is known."""
+    """The values that are known exactly in the body of a function: those, and its exact arguments."""
     return frozenset(local_values) | {name for name, x in node.bound if is_exact(x, local_values)}
 
 

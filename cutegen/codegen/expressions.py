@@ -33,7 +33,7 @@ from cutegen.expressions.tree import QUOTIENTS, SHIFTS
 SQRT_HALF = "0.7071067811865476"  # 1 / sqrt(2), for gelu(x) = x / 2 * (1 + erf(x / sqrt(2)))
 SQRT_2_PI = "0.7978845608028654"  # sqrt(2 / pi), for gelu_tanh
 
-_SPREADING = ("where", "minimum", "maximum", "relu")  # of the kernel: they give a tensor whatever they are given
+_SPREADING = ("where", "minimum", "maximum", "relu")  # of the kernel: they always give a tensor
 
 
 @dataclass
@@ -41,8 +41,8 @@ class Printer:
     """Prints expressions as Python statements.
 
     `names` maps tensors and scalars to the variables that hold them, `products` the name of B to that of `A @ B.T`.
-    `coordinates` has the text of `coord(...)` by mode, of which those along the modes `uniform` are numbers, `axes` the
-    number of each mode that is reduced. `taken` are further names that no temporary may have.
+    `coordinates` has the text of `coord(...)` by mode; those along the modes `uniform` are numbers, `axes` the number
+    of each mode that is reduced. `taken` are further names that no temporary may have.
     """
 
     names: Mapping[str, str]

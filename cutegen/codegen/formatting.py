@@ -62,7 +62,7 @@ def one_or_tuple(items: Sequence[str]) -> str:
 
 
 def documentation(text: str) -> str:
-    """A text on one line, as it stands inside of a docstring: whatever it holds, it reads back as it is seen."""
+    """A text on one line, escaped for a docstring: it reads back unchanged."""
     line = " ".join(text.split()).replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
 
@@ -79,8 +79,8 @@ def _flat(item: Item) -> str:
 def call(head: str, items: Sequence[Item], tail: str, indent: int, width: int = WIDTH, behind: int = 0) -> str:
     """The text of `head`, items and `tail`: in one line, else with the items indented, else with one item a line.
 
-    `indent` is the column at which the text starts, `width` how many columns there are, of which what stands `behind`
-    the text takes some.
+    `indent` is the column at which the text starts, `width` the number of columns, including those of the text `behind`
+    it.
     """
     flat_items = [_flat(item) for item in items]
     flat = f"{head}{', '.join(flat_items)}{tail}"

@@ -55,8 +55,8 @@ class Generated:
 
 def generate(text: str, path: str, *, performance: bool = False, beside: Sequence[KernelSpec] | None = ()) -> Generated:
     """Every module that a spec file stands for. `path` is how the file is named in headers and diagnostics, and
-    `beside` are the other kernels of its folder, of which one may compute the gradient of another; None: gradients are
-    not looked for, as they may be what is to be written.
+    `beside` are the other kernels of its folder, which may compute gradients of each other; None: gradients are not
+    looked for, as they may be what is to be written.
 
     With `performance`, advice on speed is among the warnings.
 

@@ -113,7 +113,7 @@ def summary(spec: KernelSpec) -> str:
 
 
 def alignment(tensor: Tensor, parts: KernelParts) -> int | None:
-    """The bytes at multiples of which the kernel takes a tensor."""
+    """The alignment in bytes at which the kernel takes a tensor."""
     return parts.padded[tensor.name].align if tensor.name in parts.padded else tensor.align
 
 
@@ -312,7 +312,7 @@ def document_tensor(spec: KernelSpec, tensor: Tensor, parts: KernelParts, *, for
 def _of_no_place(spec: KernelSpec, tensor: Tensor) -> str:
     """Notes that integers out of range equal no coordinate of a mode, where elements are compared by `==` or `!=`."""
     modes = modes_compared(spec.compute, tensor.name, ("==", "!=")) if tensor.dtype.is_integer else ()
-    return "".join(f"; what is not in 0 ... {mode} - 1 equals no place along {mode}" for mode in modes)
+    return "".join(f"; values outside of 0 ... {mode} - 1 match no coordinate along {mode}" for mode in modes)
 
 
 def _as_places(spec: KernelSpec, tensor: Tensor) -> str:

@@ -144,7 +144,7 @@ def _first_alike(kernels: Sequence[Sequence[Definition]], groups: Sequence[int])
         texts.setdefault(name, set()).add(one.text)
     of_group = {place for place, one in defined.items() if one.constant is not None and len(texts[place[1]]) > 1}
     firsts = {place: groups.index(groups[place[0]]) if place in of_group else 0 for place in defined}
-    while True:  # those that were taken for alike are told from each other, until they are
+    while True:  # distinguish those that were taken for alike, until they are
         seen: dict[tuple[object, ...], int] = {}
         told: dict[tuple[int, str], int] = {}
         for (number, name), one in defined.items():

@@ -106,7 +106,7 @@ class Workspaces:
 
 
 class Padding(NamedTuple):
-    """How a kernel takes a tensor that stands anywhere: calls copy it to memory like this, or from there."""
+    """How a kernel takes a tensor of any alignment: calls copy it to or from memory like this."""
 
     align: int  # bytes: of its address and its rows, and of what is written of a row of an output
     path: str  # the key of the spec, dotted

@@ -76,7 +76,7 @@ def _computed(plan: Plan) -> Iterator[Expr]:
 
 
 def _known(statements: Sequence[Typed]) -> Iterator[tuple[Typed, set[str]]]:
-    """Each statement, and the targets up to it of which every right kernel has the same value."""
+    """Each statement, and the targets up to it that have the same value in every right kernel."""
     exact: set[str] = set()
     for typed in statements:
         exact.discard(typed.target)

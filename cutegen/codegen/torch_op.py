@@ -50,7 +50,9 @@ def op_context(spec: KernelSpec, gradients: Sequence[Gradient]) -> dict[str, Any
         "op_returned": ", ".join(returned),
         "op_all_made": len(made) == len(spec.outputs),
         "op_fakes": [_fake(spec, t) for t in made],
-        "op_fake_says": f"What the op returns, {TOLD}" if made else "Nothing, as the op does: it writes what it takes",
+        "op_fake_says": f"The outputs of the op, {TOLD}"
+        if made
+        else "Nothing, as the op itself: it only writes arguments",
         "op_casts": as_called(spec, given | casts),
         "gradient": _gradient(spec, gradients, taken, made) if gradients else None,
     }
@@ -92,7 +94,7 @@ def _target(spec: KernelSpec, made: Sequence[Tensor]) -> str:
 
 
 def _fake(spec: KernelSpec, tensor: Tensor) -> str:
-    """The statement that makes an output of which torch is to know sizes and strides only, as a call would."""
+    """The statement that makes a fake output for torch, with the sizes and strides of a call."""
     like, name = next(t for t in spec.tensors if t.reads).argument, tensor.argument
     if not is_laid_out_by_torch(tensor):
         return new(spec, tensor, 4)
@@ -222,7 +224,7 @@ def _inferred(by: KernelSpec) -> KernelSpec:
 
 
 def _unit(tensor: Tensor) -> int:
-    """The elements at multiples of which the rows of a tensor start, as its spec promises."""
+    """The alignment in elements of a tensor's rows, as its spec promises."""
     return max(1, (tensor.align or 1) // tensor.dtype.bytes)
 
 

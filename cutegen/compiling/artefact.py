@@ -210,5 +210,5 @@ def _disassembled(cubin: bytes) -> str:
         # Its data-flow analysis only adds comments, and can fail on valid code
         sass = tool.run("-c", "-ndf", str(path))
     if not mnemonics(sass):
-        raise ToolError(f"{tool.version} printed no instruction in a form that is understood")
+        raise ToolError(f"{tool.version} printed no instruction in a known form")
     return sass

@@ -31,7 +31,7 @@ def _code_of(source: bytes, path: str) -> CodeType:
 def load(path: Path, name: str) -> ModuleType:
     """Imports a file as `name`, from an absolute path: the DSL reads the source of what it compiles back from there.
 
-    Raises ImportError for one whose name does not end in .py, OSError, and whatever the file raises.
+    Raises ImportError for one whose name does not end in .py, OSError, and exceptions of the file.
     """
     if path.suffix != ".py":
         raise ImportError(f"{path} is not a Python file")

@@ -143,8 +143,8 @@ def done(job: Job, number: int, do: Callable[[ModuleType, Path], dict[str, Any]]
 def compile_module(
     module: ModuleType, kernel: str, target: str, folder: Path, keep_lines: bool, sass: bool = False
 ) -> Artefact:
-    """Compiles a loaded module for a target, with temporary files in `folder`. Raises ModuleProblem, and whatever the
-    compiler raises.
+    """Compiles a loaded module for a target, with temporary files in `folder`. Raises ModuleProblem, and exceptions of
+    the compiler.
 
     With `keep_lines`, the compiler keeps the generated lines beside its code; with `sass` that is disassembled.
     """

@@ -1,7 +1,7 @@
 """Modes that a kernel only reduces along all together: in sums of products they are one mode.
 
-A sum along C and HW is one sum, out of which no factor comes that differs along C alone, as sums along one mode after
-the other would let it.
+A sum along C and HW is one sum: a factor that differs only along C cannot be moved out, as it could with sums along one
+mode after the other.
 """
 
 from __future__ import annotations

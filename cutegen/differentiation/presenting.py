@@ -108,7 +108,7 @@ class Presenter:
         return negative, _where(self.plain(truth.arguments[0]), first, second)
 
     def _added(self, parts: Sequence[tuple[bool, Expr]]) -> Expr:
-        """Parts, the first of which is one that is not subtracted, if there is any."""
+        """Parts, starting with one that is not subtracted, if there is any."""
         if not parts:
             return Literal_(0)
         first = next((i for i, (negative, _) in enumerate(parts) if not negative), 0)

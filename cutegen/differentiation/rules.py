@@ -69,7 +69,7 @@ DERIVATIVES: dict[str, tuple[str | None, ...]] = {
 """Function -> its derivative by each argument, as torch has it: of two that are equal, `maximum` and `minimum` give
 half to each; `fmax` and `fmin` give all to the first, and `clamp` to its first argument; `relu` and `abs` have 0 at 0.
 None: there is no derivative by that argument. A function that is not here (`round`, `sign`, a comparison) is constant
-wherever it has a derivative.
+where it has a derivative.
 
 The derivative of `gelu` is the normal distribution's function, `gelu(x) / x`, and x times its density.
 """
@@ -82,7 +82,7 @@ OF_REDUCTIONS = {
 }
 """Reduction -> its derivative by each element x of the n along N, as torch has it: nothing where values are all equal,
 of a standard deviation; of a product with one zero only by that zero. The places of extremes and truths are constant
-wherever they have a derivative; sums, means and extremes are known apart.
+where they have a derivative; sums, means and extremes have their own rules.
 """
 CONSTANT = ("argmax", "argmin", "any", "all")
-"""Reductions of which nothing has a derivative."""
+"""Reductions without a derivative."""

@@ -1,4 +1,4 @@
-"""Charts of measured values: axes, curves and markers that are told apart by shape as well as by colour."""
+"""Charts of measured values: axes, curves and markers that differ by shape as well as by colour."""
 
 from __future__ import annotations
 

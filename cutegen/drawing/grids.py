@@ -31,7 +31,7 @@ def coordinate(coord: Any) -> str:
 
 
 def slice_text(modes: Sequence[str], extents: Sequence[int]) -> tuple[str, ...]:
-    """The remark on modes of which coordinate 0 alone is drawn; nothing if there are none."""
+    """The remark on modes that are drawn at coordinate 0 only; empty if there are none."""
     parts = [f"of {mode} (size {extent})" for mode, extent in zip(modes, extents, strict=True)]
     return (f"A slice: only coordinate 0 {' and '.join(parts)} is drawn.",) if parts else ()
 

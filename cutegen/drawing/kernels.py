@@ -41,7 +41,7 @@ def draw_threads(
     subjects: tuple[Subject, ...],
     run: int = 1,
 ) -> Figure:
-    """The figure of which thread has which values of a tile.
+    """The figure of the threads that own the values of a tile.
 
     A cell is one of the accesses `moves`, or a part of one; without any it is `run` neighbours.
     """

@@ -132,7 +132,7 @@ class Swatch:
 
 @dataclass(frozen=True)
 class Legend:
-    """The meaning of colours: kinds of things, or a scale of which some steps are shown and only the ends are named."""
+    """The meaning of colours: kinds of objects, or a scale with some steps shown and only the ends named."""
 
     title: str
     swatches: tuple[Swatch, ...]
@@ -163,7 +163,7 @@ class Figure:
     shared: tuple[Subject, ...] = ()  # of another case, whose lines are shown where those of the subjects are none
 
     def remarks(self) -> tuple[str, ...]:
-        """The texts below the panels: captions, then notes, then what is left out of which panel."""
+        """The texts below the panels: captions, then notes, then the omissions of each panel."""
         panels = [panel for panel in self.panels if panel.left_out]
         cuts = [f"{panel.title}: {panel.left_out}" if len(self.panels) > 1 else panel.left_out for panel in panels]
         captions = (panel.caption for panel in self.panels if isinstance(panel, Grid))

@@ -55,7 +55,7 @@ def _check_modes(layout: LayoutExpr) -> None:
 
 
 def partition(threads: int, places: Sequence[int], shape: Sequence[int]) -> Partition:
-    """The partition of a tile of which `places` are known, one for each (thread, value), thread fastest."""
+    """The partition of a tile from its `places`, one for each (thread, value), thread fastest."""
     found: dict[int, list[Owner]] = {}
     for index, place in enumerate(places):
         found.setdefault(place, []).append((index % threads, index // threads))
@@ -63,7 +63,7 @@ def partition(threads: int, places: Sequence[int], shape: Sequence[int]) -> Part
 
 
 def guess_shape(layout: LayoutExpr) -> tuple[int, int]:
-    """A tile (rows, columns) that a thread-value layout may be meant for, if nothing says which.
+    """A tile (rows, columns) that a thread-value layout may be meant for, if none is given.
 
     In a tile that `make_layout_tv` made, the values of a thread are innermost along each mode; so the second mode
     starts where, in the order of strides, values follow threads. Without such a place: one column.
@@ -98,7 +98,7 @@ def draw_thread_values(layout: LayoutExpr, tile: Sequence[int] | None = None) ->
     grid = tile_grid(title, met, colours, modes)
     notes = []
     if not tile:
-        notes.append(f"Nothing says how wide the tile is: {shape_text(shape)} is assumed, see --tile.")
+        notes.append(f"The width of the tile is unknown: {shape_text(shape)} is assumed, see --tile.")
     values = int(size(layout.shape[1]))
     return Figure(
         "threads",

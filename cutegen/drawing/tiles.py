@@ -10,7 +10,7 @@ from cutegen.drawing.grids import MOST_COLUMNS, MOST_ROWS, number_axis, slice_te
 from cutegen.drawing.model import Axis
 
 ROOM = 32  # rows or columns of single elements; of more, the consecutive values of a thread share a cell
-MOST_RUN = 16  # values that may share a cell where nothing says how many an access has
+MOST_RUN = 16  # values that may share a cell if the width of an access is unknown
 
 Places = tuple[int, ...]  # of elements in a tile, first mode fastest
 Codes = Sequence[int]  # for each place of a tile `code` of who has it, or NOBODYS, or SEVERAL

@@ -52,7 +52,7 @@ def spread(value: Array, shape: tuple[int, ...]) -> Array:
     """A value for each place of a shape that it broadcasts to, not to be written to.
 
     Most values have one already, and numpy takes microseconds to find that, as it does for `broadcast_to`: for an array
-    of two axes that is one piece of memory, the steps between elements are told here instead.
+    of two axes that is one piece of memory, the steps between elements are computed here instead.
     """
     if value.shape == shape:
         return value

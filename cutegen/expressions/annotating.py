@@ -1,4 +1,4 @@
-"""Types of `compute`: a dtype on every node and a `Cast` wherever a value changes type."""
+"""Types of `compute`: a dtype on every node and a `Cast` at every change of type."""
 
 from __future__ import annotations
 

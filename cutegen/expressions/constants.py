@@ -173,7 +173,7 @@ def _binary(node: Binary, left: Number, right: Number) -> Number:
 def _by_zero(node: Binary) -> NumberError:
     help = "write a divisor that is not 0"
     if node.op == "/":
-        help += "; infinity is `inf`, and what is no number `nan`"
+        help += "; infinity is `inf`, and not-a-number is `nan`"
     return NumberError("division by zero", node.right.place, help)
 
 

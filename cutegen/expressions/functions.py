@@ -1,4 +1,4 @@
-"""The functions of `compute`: what each takes, of which type its value is, and what it comes to.
+"""The functions of `compute`: their arguments, result types and definitions.
 
 A function with a `definition` is one of other functions. Kernels, error bounds and gradients follow from that text;
 what verification compares with, and a module's `reference`, call torch's function of that name instead, so that a

@@ -1,7 +1,8 @@
 """The numbers that a float can be, NaN apart, as an operation tells them of its operands'.
 
 A compiler that knows that all numbers keep a comparison takes it for true, also of a NaN: ptxas leaves out the
-comparisons `x * x >= 0` and `abs(x) + 1 > 0`. `Intervals.foresees` says of which it may: they only ask for NaN.
+comparisons `x * x >= 0` and `abs(x) + 1 > 0`. `Intervals.foresees` lists the comparisons that may be decided: those
+that only ask for NaN.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ ALL = Interval(-math.inf, math.inf)
 POSITIVE = Interval(0.0, math.inf)
 UNIT = Interval(0.0, 1.0)
 OPEN: Interval | None = None
-"""No interval: nothing is told of the value."""
+"""No interval: nothing is known about the value."""
 
 _RISING: dict[str, Callable[[float], float]] = {
     **{name: getattr(math, name) for name in ("exp", "expm1", "tanh", "sinh", "atan", "asinh", "erf")},
@@ -63,7 +64,7 @@ _GATED = ("gelu", "gelu_tanh", "silu")  # x times a number from 0 to 1
 class Intervals:
     """The intervals of annotated expressions, and of the local values that were told with `keep`.
 
-    Along the modes `filled` there is an element at least; along others there may be none, of which a `max` is -inf.
+    The modes `filled` have at least one element; others may have none, with -inf as their `max`.
     """
 
     def __init__(self, filled: Collection[str] = ()) -> None:
@@ -75,7 +76,7 @@ class Intervals:
         self._kept[name] = self.of(value)
 
     def foresees(self, left: Expr, operator: BinaryOp, right: Expr) -> bool:
-        """Whether a comparison of floats is true whatever numbers they are."""
+        """Whether a comparison of floats is true for all numbers."""
         x, y = self.of(left), self.of(right)
         if x is None or y is None:
             return False

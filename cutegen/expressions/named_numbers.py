@@ -12,8 +12,8 @@ NAMED_NUMBERS = {"inf": math.inf, "nan": math.nan}
 
 
 def with_named_numbers(compute: Compute, declared: Collection[str]) -> Compute:
-    """The statements with numbers in the place of their names, of which those in `declared` stand for something else:
-    a tensor, a scalar, a value that a statement computes.
+    """The statements with numbers in place of names, except the names in `declared`, which mean something else: a
+    tensor, a scalar, a value that a statement computes.
     """
     names = {name: value for name, value in NAMED_NUMBERS.items() if name not in declared}
 

@@ -1,7 +1,7 @@
 """The expression of `compute`: parsed with `ast`, never evaluated.
 
-`parse` gives the tree as written; `annotating.annotate` gives the same tree with a dtype on every node and a `Cast`
-wherever a value changes type, so that whoever prints or evaluates it decides nothing.
+`parse` gives the tree as written; `annotating.annotate` gives the same tree with a dtype on every node and a `Cast` at
+every change of type, so that printers and evaluators decide nothing.
 
 Types. Arithmetic on f16 and bf16 happens in f32, on i8, u8 and bool in i32, on i64 with any integers in i64, and on
 coordinates and in statements stored as i64 in as many bits as `widths` says. A number written in the expression takes
@@ -325,7 +325,7 @@ class _Parser:
     def reduction(self, node: ast.Call, name: str, depth: int, place: Place) -> Expr:
         """`sum(x, N)`, or along several modes, `sum(x, M, B)`.
 
-        What is written like Python's `max(x, y)` is told apart where the modes are known.
+        A call like Python's `max(x, y)` is recognised once the modes are known.
         """
         modes = [mode for mode in node.args[1:] if isinstance(mode, ast.Name)]
         several = name in OVER_SEVERAL and len({mode.id for mode in modes}) == len(modes)

@@ -1,4 +1,4 @@
-"""Expressions as sums of products: equal ones are equal objects, whatever order they were written in.
+"""Expressions as sums of products: equal ones are equal objects, independent of the written order.
 
 A `Sum` has terms, a term is a number times atoms to whole powers, and an atom is a name, a function of sums, a
 reduction of one or a sum in parentheses. The functions below make them and keep to `LAWS`. What is made keeps the order
@@ -141,7 +141,7 @@ class Sum:
 
     @property
     def number(self) -> Fraction | None:
-        """The number that it is, whatever the arguments are; None where there is none."""
+        """Its constant value for all arguments; None if there is none."""
         if not self.terms:
             return Fraction(0)
         return self.terms[0].number if len(self.terms) == 1 and not self.terms[0].powers else None

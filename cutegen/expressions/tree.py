@@ -74,7 +74,7 @@ class Coord(Node):
 
 @dataclass(frozen=True)
 class Unary(Node):
-    """A sign, `not` or `~`, of which `annotate` makes one of the others."""
+    """A sign, `not` or `~`, which `annotate` turns into one of the others."""
 
     op: Literal["-", "not", "~"]
     x: Expr
@@ -124,8 +124,8 @@ class Reduce(Node):
     """`sum(x, N)` and the like: all values along a mode as one, which broadcasts along it where it is used.
 
     A mean is the sum divided by the size of the mode. Of sums the order is open, and the mean of a mean is one over
-    both modes: a kernel may add all before it divides. The extremes of values of which one is NaN are NaN, as in torch.
-    All others are torch's of that name too: `argmax` is the first place of the largest value, or of a NaN, and `var`
+    both modes: a kernel may add all before it divides. The extremes of values with a NaN are NaN, as in torch. All
+    others are torch's of that name too: `argmax` is the first place of the largest value, or of a NaN, and `var`
     divides by one less than the size. `reducing` says what comes to the same.
     """
 

@@ -1,4 +1,4 @@
-"""Which values are 0 whatever the arguments of a kernel are."""
+"""The values that are 0 for all arguments of a kernel."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def numbered_checks(
     named: list[tuple[str, str, bool]],
     cheap: bool = False,
 ) -> Iterator[tuple[int, HostCheck]]:
-    """Makes those checks that are in a share, and yields their numbers and results; `started` is told each one's name
+    """Makes those checks that are in a share, and yields their numbers and results; `started` gets each one's name
     before. With `cheap`, only those are made for which nothing is compiled or run. `named` gets the argument and the
     words of every check, and whether it is to be made.
 
@@ -89,7 +89,7 @@ def _problem(check: Check, host: Host) -> str:
 
 
 def _as_far_as_memory(checks: Iterable[Check], host: Host, what: str) -> Iterator[Check]:
-    """The checks, of which some make their arguments first; one that is not run where there is no memory for these."""
+    """The checks; some make their arguments first, and do not run without memory for these."""
     try:
         yield from checks
     except Exception as error:

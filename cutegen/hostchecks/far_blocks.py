@@ -143,7 +143,7 @@ def _order(host: Host, mode: str) -> Order | None:
 
 
 def _small(host: Host, mode: str) -> _Call:
-    """A call of few tiles, of which three are there."""
+    """A call of few tiles, three of which exist."""
     return _call(host, mode, _SMALL, [1, _SMALL // 2, _SMALL - 1])
 
 

@@ -82,13 +82,13 @@ class Host:
 
     @property
     def has_workspaces(self) -> bool:
-        """Whether there are `workspaces`: those of a module are its kernels', of which each alone takes less time."""
+        """Whether there are `workspaces`: those of a module are its kernels', and each alone takes less time."""
         kernels = (self.whole or self.plan).kernels
         return any(family_of(kernel.spec).kernel_parts(kernel).workspaces for kernel in kernels)
 
     @property
     def workspaces(self) -> tuple[Workspace, ...]:
-        """The memory that the compiled function takes besides, of which a call makes some."""
+        """The further memory that the compiled function takes, partly allocated by the call."""
         return workspaces_of(self.whole or self.plan)
 
     @property
@@ -150,7 +150,7 @@ class Host:
         else:
             return "was accepted"
         changed = [name for name, view in here.items() if not torch.equal(_bits(view), before[name])]
-        return f"was refused, but only after {changed[0]} was written" if changed else ""
+        return f"was rejected, but only after {changed[0]} was written" if changed else ""
 
     def _must_work(self, views: Mapping[str, torch.Tensor | None]) -> str:
         import torch
@@ -208,7 +208,7 @@ def names_argument(message: str, name: str) -> bool:
 
 
 def same_bits(a: torch.Tensor, b: torch.Tensor) -> bool:
-    """Whether the elements of two tensors are the same, bit for bit, wherever they stand."""
+    """Whether the elements of two tensors are the same, bit for bit, at any place."""
     import torch
 
     return torch.equal(_bits(a), _bits(b))

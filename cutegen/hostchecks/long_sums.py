@@ -63,7 +63,7 @@ def _all(host: Host, mode: str, tiles: int) -> Parts:
 
 
 def _some(host: Host, mode: str, tiles: int) -> Parts:
-    """A call with so many tiles of a mode, or as many as there can be, of which only telling ones are not zeros."""
+    """A call with so many tiles of a mode, or as many as possible; only revealing ones are not zeros."""
     extent = family_of(host.spec).covered(host.plan)[mode]
     most = largest(host, mode, _sizes(host, mode, 1)) // extent
     if most < tiles:  # a number of as many bits, of which the telling ones at its end leave one run of zeros only

@@ -139,7 +139,7 @@ def _windows(host: Host) -> Iterator[Check]:
 
 
 def _windows_by_a_column(host: Host) -> Iterator[Check]:
-    """Windows of one buffer of which two have a column in common, on either side; and which have none, nor a gap."""
+    """Windows of one buffer: two with a common column, on either side; and two without one, and without a gap."""
     spec = host.spec
     for out, other in _pairs(spec):
         if (out.shape, out.major, out.dtype) != (other.shape, other.major, other.dtype) or len(out.modes) < 2:
@@ -221,8 +221,8 @@ def _large(host: Host) -> Iterator[Check]:
 def _untouched(
     host: Host, shared: Sequence[Tensor], other: Tensor, sizes: Mapping[str, int]
 ) -> dict[str, torch.Tensor] | None:
-    """Tensors, not to be looked into, of which those `shared` are in one buffer, where `other` starts inside of the
-    first; None without so many addresses.
+    """Tensors without readable data; the `shared` ones are in one buffer, where `other` starts inside of the first;
+    None without enough addresses.
     """
     spec, views = host.spec, {}
     step = math.lcm(*map(align_unit, shared))

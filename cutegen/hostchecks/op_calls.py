@@ -155,7 +155,7 @@ def may_be_empty(spec: KernelSpec) -> set[str]:
 
 
 def _with_floats(spec: KernelSpec, case: Case, device: str) -> Sequence[Guarded]:
-    """Small integers, of which those that are indices are within their modes, and floats that need all their bits.
+    """Small integers, within their modes if they are indices, and floats that need all their bits.
 
     An index is a number that is compared for equality with a coordinate. Indices beyond their modes are left out: a
     gradient that was written by hand may rely on one coordinate being equal, as that of a cross entropy does.
@@ -171,7 +171,7 @@ def _with_floats(spec: KernelSpec, case: Case, device: str) -> Sequence[Guarded]
 
 
 def _larger(spec: KernelSpec, sizes: Mapping[str, int]) -> dict[str, int]:
-    """Other sizes than these, of each mode of which there are others: such that rows need no padding, if there are."""
+    """Other sizes than these for each mode that has some, such that rows need no padding, if possible."""
     found = dict(sizes)
     for mode in (m for m in sizes if m not in spec.static):
         along = [align_unit(t) for t in spec.tensors if mode == t.contiguous]

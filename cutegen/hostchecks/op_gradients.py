@@ -1,4 +1,5 @@
-"""The gradient of an op: what autograd gets by it, held to the kernels that compute it and to the statements of the op.
+"""The gradient of an op: the results of autograd, compared with the kernels that compute them and with the statements
+of the op.
 
 Each result must be within the bound of the kernel that made it, for what that is to be given: the op's own inputs,
 scalars and outputs, and what arrives. The statements of these kernels, evaluated in float64, must in turn be what
@@ -276,7 +277,7 @@ class _Trial:
                 self._backward(done, {name: way[0][1]}, self.floats)
 
     def _subsets(self) -> Iterator[tuple[str, ...]]:
-        """The inputs of which some want gradients; that all do is tried elsewhere."""
+        """The subsets of inputs that require gradients, except the full set, which is tested elsewhere."""
         count = len(self.floats)
         sizes = range(1, count) if count <= _ALL_SUBSETS else (1, count - 1)
         yield from chain.from_iterable(combinations(self.floats, size) for size in sizes)

@@ -32,7 +32,7 @@ def problem(op: Any, spec: KernelSpec, scalars: op_calls.Numbers) -> str:
 
 
 def _larger(spec: KernelSpec) -> Iterator[tuple[dict[str, int], str]]:
-    """Sizes of which one is larger, and the mode of that."""
+    """Sizes with one larger, and the mode of that."""
     for mode in (m for m in spec.modes if m not in spec.static):
         for many in _MANY:
             yield _sizes(spec, {mode: many}), mode

@@ -86,7 +86,7 @@ def _results(host: Host, one: OpCall) -> str:
 
 
 def _unlike(tensor: Tensor, found: torch.Tensor, given: Mapping[str, torch.Tensor]) -> str:
-    """Checks the type and the memory of a tensor that the op returns, whatever its values."""
+    """Checks the type and the memory of a tensor that the op returns, independent of its values."""
     if str(found.dtype) != f"torch.{tensor.dtype.torch}":
         return f"is {found.dtype}"
     shared = {x.untyped_storage().data_ptr() for x in given.values() if x.numel()}
@@ -94,7 +94,7 @@ def _unlike(tensor: Tensor, found: torch.Tensor, given: Mapping[str, torch.Tenso
 
 
 def _fakes(host: Host, one: OpCall) -> str:
-    """How what torch is told of results differs from these: sizes, types, strides."""
+    """Differences between the fake results for torch and the real ones: sizes, types, strides."""
     from torch._subclasses.fake_tensor import FakeTensorMode
 
     given = one.fresh()
@@ -113,7 +113,7 @@ def _fakes(host: Host, one: OpCall) -> str:
 
 
 def _unlike_told(host: Host, told: Mapping[str, torch.Tensor], results: Mapping[str, torch.Tensor]) -> str:
-    """How results differ from what torch is told of them."""
+    """Differences between results and torch's fakes of them."""
     for name, found in results.items():
         fake = told[name]
         for what, a, b in (
@@ -163,7 +163,7 @@ def _refused(host: Host, one: OpCall) -> str:
         wrong = [("of another type", view.view(getattr(torch, OTHER_DTYPE[tensor.dtype])))]
         if dict(zip(tensor.shape, view.shape, strict=True)).get(tensor.contiguous, 1) > 1:
             apart = view.new_empty_strided(view.shape, [2 * s for s in view.stride()]).copy_(view)
-            wrong.append(("of which every other element is meant", apart))
+            wrong.append(("with every other element of its memory", apart))
         for what, other in wrong if view.numel() else ():
             given = {**one.fresh(), tensor.name: other}
             try:

@@ -1,4 +1,4 @@
-"""Calls with tensors of which only some coordinates of a mode are there, larger than any that can run whole."""
+"""Calls with tensors that have only some coordinates of a mode, larger than any that can run whole."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ class Parts:
         return {**self.sizes, self.mode: len(self.coordinates)}
 
     def seconds(self, host: Host) -> float:
-        """About how long a call takes; infinite where what is there is too large to run."""
+        """About how long a call takes; infinite if the tensors are too large to run."""
         return costs.seconds(host.plan, self.near)
 
 
 def telling(tiles: int, *more: int) -> list[int]:
-    """Numbers of tiles of which at least two become one where a number is cut to fewer bits than the largest has.
+    """Numbers of tiles; at least two become equal if they are truncated to fewer bits than the largest has.
 
     One of them has all of those fewer bits. `more` are there too, where there are so many tiles.
     """

@@ -70,7 +70,7 @@ def _made_outputs(host: Host) -> Iterator[Check]:
 
 
 def _gradients(host: Host) -> Iterator[Check]:
-    """Tensors that autograd follows: a call would leave it without what it computes, unless it is told not to look.
+    """Tensors that autograd follows: a call would leave its result out of the graph, unless gradients are disabled.
 
     Where it is, a call in which all of them are followed is made once: what takes that takes each of them. Each is
     followed alone, so that it is named, where that call is wrong.

@@ -157,7 +157,7 @@ def _meaningless_strides(host: Host, of: str) -> Iterator[Check]:
 
 
 def where_strides_mean_nothing(host: Host) -> Iterator[tuple[str, dict[str, int]]]:
-    """Modes that may have a size of 1, along which nothing steps, each with the sizes of a call of which it has."""
+    """Modes that may have size 1, along which nothing steps, each with the sizes of such a call."""
     spec = host.spec
     for mode in (m for m in spec.modes if m not in spec.static and spec.divisible.get(m, 1) == 1):
         sizes = {**host.case.sizes, mode: 1}
@@ -338,7 +338,7 @@ def _far(host: Host, sizes: Mapping[str, int], what: str, taken: bool | None = N
             return f"was refused: {str(error)[:300]}" if taken else unnamed(error, names)
         except Exception as error:
             host.look_at_memory(error, made.values(), accepted)
-            must = "must be taken" if taken else "must be taken or refused by name"
+            must = "must be taken" if taken else "must be accepted or rejected by name"
             return f"{must}, failed: {type(error).__name__}: {str(error)[:300]}"
         if taken is False:
             return "was accepted"

@@ -32,8 +32,8 @@ WIDEST = 8  # tiles along a mode that blocks of one cluster have, at most
 
 @dataclass(frozen=True)
 class Tiles:
-    """A call with so many `tiles` along a mode of the output, of which those `chosen` are there, and little of the
-    other modes: one tile, or where tiles are walked in bands a few.
+    """A call with so many `tiles` along a mode of the output, with only the `chosen` ones, and little of the other
+    modes: one tile, or where tiles are walked in bands a few.
 
     `extents` has how much of each mode of the output blocks have that work on one tile, and `each` says how many these
     are.
@@ -139,8 +139,8 @@ def _band(host: Host, mode: str) -> int:
 
 
 def _ends(host: Host, mode: str, tiles: int, band: int) -> Tiles:
-    """A call of at most so many tiles, of which the last is there, and two at a power of two. In bands the last one is
-    not whole, and the last tile of it is there, and so are several along the other mode: then the numbers of tiles have
+    """A call of at most so many tiles, with the last one, and two at a power of two. In bands the last one is not
+    whole, and the last tile of it is there, and so are several along the other mode: then the numbers of tiles have
     more bits than those along either mode.
 
     A number that is cut to fewer bits than that of the last tile has shows, and one that went through a float.

@@ -71,7 +71,7 @@ def checks(host: Host, number: int) -> Iterator[Check]:
     for number, mode in enumerate(tensor.dense[:-1], start=1):
         if case.sizes[mode] > 1 and case.sizes[tensor.dense[number]] > 1:
             apart = strides_for(replace(tensor, dense=tensor.dense[number:]), case.sizes, "padded")
-            yield wrong(f"gaps between what stands at {mode} and at the next", fresh(shape, apart))
+            yield wrong(f"gaps between the elements at {mode} and at the next", fresh(shape, apart))
     if case.sizes.get(major, 1) > 1:
         yield wrong("every other element", fresh(shape, tuple(2 * s for s in strides)))
     for position, mode in enumerate(tensor.shape):

@@ -1,7 +1,7 @@
 """One kernel, several schedules: which case a call is for, by target when it is compiled and by sizes when it is made.
 
-The cases of a schedule are asked in their order, and the first one whose conditions all hold is taken; of those that
-are told apart by their cost, the one whose estimate is the least.
+The cases of a schedule are asked in their order, and the first one whose conditions all hold is taken; among cases
+compared by cost, the one with the lowest estimate.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Conditions:
 
     @property
     def always(self) -> bool:
-        """Whether the case is for whatever no other one takes."""
+        """Whether the case takes all calls that no other one takes."""
         return not self.targets and self.on_calls == 0
 
     @property
@@ -93,7 +93,7 @@ class Conditions:
         return not self.targets or target in self.targets
 
     def takes_sizes(self, sizes: Mapping[str, int]) -> bool:
-        """Whether the sizes of a call are as the conditions say, whatever its target and alignment are."""
+        """Whether the sizes of a call are as the conditions say, independent of target and alignment."""
         return all(one.holds(sizes[mode]) for mode, several in self.sizes.items() for one in several)
 
     def within(self, mode: str) -> tuple[int, int]:

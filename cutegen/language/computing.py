@@ -120,7 +120,7 @@ def _check_names(ctx: Context, statements: Compute, known: Mapping[str, Tensor],
                 say(ctx, "CG116", message, number, coord.place, help)
         for reduction in reductions(statement.value):
             if reduction.mode not in modes:
-                message = f"{reduction.function} goes along a mode, and `{shown(reduction.mode)}` is none here"
+                message = f"{reduction.function} reduces along a mode, and `{shown(reduction.mode)}` is not a mode here"
                 help = f"modes: {', '.join(modes)}"
                 if reduction.function in ("max", "min"):
                     side = "larger" if reduction.function == "max" else "smaller"
@@ -145,7 +145,7 @@ def _check_target(
     later = {name for other in statements.statements[number + 1 :] for name in other.names()}
     if target in assigned:
         message = f"compute assigns to `{target}` twice"
-        say(ctx, "CG122", message, number, place, "give the second value a name of its own")
+        say(ctx, "CG122", message, number, place, "give the second value its own name")
     elif target in known:
         if not known[target].writes:
             read = target in statement.names()
@@ -172,7 +172,7 @@ def _say_unused(ctx: Context, statements: Compute, number: int, outputs: Sequenc
         unknown_name(ctx, number, target, place.start, place.end, unassigned)
         return
     help = f"remove the statement, or use `{shown(target)}` in another one; outputs: {', '.join(outputs)}"
-    say(ctx, "CG125", f"`{shown(target)}` is computed and used nowhere", number, place, help)
+    say(ctx, "CG125", f"`{shown(target)}` is computed and never used", number, place, help)
 
 
 def _check_roles(ctx: Context, statements: Compute, tensors: tuple[Tensor, ...], scalars: tuple[Scalar, ...]) -> None:

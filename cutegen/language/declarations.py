@@ -36,7 +36,7 @@ _PARTS = (
 def check_kernel_name(ctx: Context) -> None:
     name = ctx.data["kernel"]
     if "/" in name or "\\" in name:
-        help = "write the name alone; where modules are written is said by `--out`"
+        help = "write the name alone; `--out` sets the folder of modules"
         ctx.say("CG110", f"the kernel name `{shown(name)}` is a path", "kernel", help=help)
         return
     problem = name_problem(name, MAX_KERNEL_NAME)
@@ -44,7 +44,7 @@ def check_kernel_name(ctx: Context) -> None:
         help = "the name becomes a module and a function, like `sgemm_mmajor`"
         ctx.say("CG110", f"the kernel name `{shown(name)}` {problem}", "kernel", help=help)
     elif name in RESERVED or name in op_named(ctx.data["op"]).reserved:
-        help = f"add what is special about it, like `{name}_rows`"
+        help = f"add a distinguishing suffix, like `{name}_rows`"
         why = "its module uses that name itself"
         if name in MODULES:
             why = f"its file would be imported in place of the module `{name}`"
@@ -102,7 +102,7 @@ def check_names(ctx: Context, tensors: tuple[Tensor, ...], scalars: tuple[Scalar
     named = [kernel, *(name for kind, name in places if kind != "scalar")]
     if op_named(ctx.data["op"]).has_product and (sources := derived_from(kernel, named[1:], DERIVED_CONSTANTS)):
         message = f"the kernel cannot be named `{kernel}`: its module makes that name from {sources}"
-        ctx.say("CG111", message, "kernel", help=f"add what is special about it, like `{kernel}_rows`")
+        ctx.say("CG111", message, "kernel", help=f"add a distinguishing suffix, like `{kernel}_rows`")
     arguments: dict[str, tuple[str, str]] = {kernel.lower(): ("kernel", kernel)}
     sizes: dict[str, tuple[str, str]] = {}
     for (kind, name), (path, key) in places.items():
@@ -124,7 +124,7 @@ def check_names(ctx: Context, tensors: tuple[Tensor, ...], scalars: tuple[Scalar
             message = f"the {kind} cannot be named `{name}`: the generated module uses that name itself"
             ctx.say("CG113", message, *path, key=key, help=f"write `{name}_`, or another name")
         elif kind == "tensor" and (made := reserved_made_of(name)):
-            message = f"the tensor cannot be named `{name}`: the generated code would make `{made}` of it, which it has"
+            message = f"the tensor cannot be named `{name}`: the generated code derives `{made}`, which it uses"
             ctx.say("CG113", message, *path, key=key, help=f"write `{name}_`, or another name")
         elif sources := derived_from(lower if kind == "tensor" else name, [n for n in named if n != name]):
             message = f"the {kind} cannot be named `{name}`: the generated code makes that name from {sources}"

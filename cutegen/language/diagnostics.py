@@ -35,7 +35,7 @@ _QUOTED = re.compile(r"(`[^`]{160})[^`]{40,}(`)")
 
 
 def _brief(text: str, *long: re.Pattern[str]) -> str:
-    """One short line that a terminal shows as it is: a name in quotes may hold whatever escapes can write."""
+    """One short line that a terminal shows as it is: a name in quotes may hold any escape."""
     if not text.isprintable():
         text = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
     for pattern in long:

@@ -263,7 +263,7 @@ class _Composer:
         node = self.anchors.get(name)
         if node is None:
             cyclic = name in self.anchors
-            reason = "is inside what it stands for" if cyclic else "stands for nothing"
+            reason = "is inside the value that it refers to" if cyclic else "refers to nothing"
             known = ", ".join(f"&{a}" for a, n in self.anchors.items() if n is not None)
             help = None if cyclic else f"anchors so far: {known[:200] or 'none'}"
             self.say("CG013", f"the alias `*{shown(name)}` {reason}", span, help=help)
@@ -304,7 +304,7 @@ class _Composer:
                 }
                 name = tag.removeprefix(CORE)
                 if not isinstance(value, kinds[name]) or (isinstance(value, bool) and name != "bool"):
-                    self.say("CG017", f"`{shown(text)}` is not of the type that its tag !!{name} says", span)
+                    self.say("CG017", f"`{shown(text)}` does not match its tag !!{name}", span)
                 elif name == "float" and isinstance(value, int):
                     value = float(value)
         except (ValueError, OverflowError) as error:

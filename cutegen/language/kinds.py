@@ -130,8 +130,8 @@ class Scalars(Kind):
 class Integer(Kind):
     """A whole number within bounds, both included.
 
-    `told` is for one that a rule holds to narrower bounds, since it says more about those between: what is beyond all
-    of them is told these, and a number that may do.
+    `told` are the narrower bounds of a rule, which says more about values between: values beyond all bounds get these
+    in the message, and a number that may work.
     """
 
     least: int = 1

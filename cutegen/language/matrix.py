@@ -35,8 +35,8 @@ OF_ALL_KERNELS: dict[str, tuple[Kind, str]] = {  # the keys of no single kernel,
     ),
     "modules": (
         Items(AnyText(), "The name of a kernel of this spec.", least=1, most=1024, different=True),
-        "The kernels of the matrix that `cutegen build` writes modules of. The others are verified, measured and "
-        "explained like these, and have no files.",
+        "The kernels of the matrix for which `cutegen build` writes modules. The others are verified, measured and "
+        "explained, but have no files.",
     ),
 }
 

@@ -49,6 +49,57 @@ MODE_SIZE = "Size of this mode."
 
 
 @dataclass(frozen=True)
+<<<<<<< HEAD
+=======
+class Tensor:
+    """A tensor that the kernel reads, writes or both, by name; each mode of its shape has a name too."""
+
+    name: str
+    shape: tuple[str, ...] = key(
+        Items(ModeName(), most=5),
+        "Names of its modes, at most 5; one name has one size in all tensors. A 1 has no name, and broadcasts.",
+        default=MISSING,
+        required=True,
+    )
+    dtype: Dtype = key(DtypeName(), "Element type.", default=MISSING, required=True)
+    major: str | None = key(Text(), "The contiguous mode, the one with stride 1.")
+    align: int | None = key(
+        Integer(1, 1024),
+        "Alignment in bytes of the base pointer and of all strides but the contiguous one: a power of two from the "
+        "element's size to 1024.",
+    )
+    role: Role = key(
+        Choice(("in", "out", "inout")),
+        "`in` is read (the default), `out` is written, `inout` is both.",
+        default="in",
+    )
+    dense: tuple[str, ...] = ()  # the last modes, where the kernel takes them as one: no gaps are between them
+
+    @property
+    def modes(self) -> tuple[str, ...]:  # those that have names
+        return tuple(mode for mode in self.shape if mode != ONE)
+
+    @property
+    def contiguous(self) -> str:
+        """The mode with stride 1, which is the last if none was written."""
+        return self.major or (self.modes or (ONE,))[-1]
+
+    @property
+    def reads(self) -> bool:
+        return self.role in ("in", "inout")
+
+    @property
+    def writes(self) -> bool:
+        return self.role in ("out", "inout")
+
+    @property
+    def argument(self) -> str:
+        """The name of the generated function's parameter."""
+        return self.name.lower()
+
+
+@dataclass(frozen=True)
+>>>>>>> h/english
 class Scalar:
     """A number that the kernel is called with."""
 
@@ -119,7 +170,9 @@ class Tolerance:
 class Verify:
     """How the kernel is verified, besides what follows from the spec."""
 
-    shapes: tuple[Mapping[str, int], ...] = key(_SHAPES, "Shapes to verify on, besides the derived ones.", default=())
+    shapes: tuple[Mapping[str, int], ...] = key(
+        _SHAPES, "Shapes to verify on, in addition to the derived ones.", default=()
+    )
     tolerance: Tolerance = key(Record(Tolerance), "Largest error allowed against the reference.", factory=Tolerance)
 
 
@@ -128,7 +181,7 @@ class Bench:
     """How the kernel is measured."""
 
     shapes: tuple[Mapping[str, int], ...] = key(
-        _MEASURED, "Shapes to measure at; without them they follow from the op.", default=()
+        _MEASURED, "Shapes to measure at; by default they follow from the op.", default=()
     )
 
 
@@ -253,24 +306,24 @@ class KernelSpec(Signature[Tensor], Generic[S]):
     scalars: tuple[Scalar, ...] = key(ScalarsByName(), "Scalar arguments by name.", default=())
     compute: Compute = key(
         ComputeText(),
-        "One assignment in Python's expression syntax, such as `C = alpha * (A @ B.T) + beta * C` or "
-        "`D = where(X > 0, X, 0)`; or a list of them, computed in their order. A name that is assigned and is no "
-        "tensor is a local value.",
+        "One assignment in Python's expression syntax, such as `C = alpha * (A @ B.T) + beta * C` or `D = where(X "
+        "> 0, X, 0)`; or a list of them, computed in their order. An assigned name that is not a tensor is a local "
+        "value.",
         block=True,
         default=MISSING,
         required=True,
     )
     schedule: S = key(
         ScheduleKeys(),
-        "How the kernel does it; which keys there are depends on `op`. Or a list of cases, of which the first is taken "
-        "whose `for` holds: by target when it is compiled, by sizes when it is called.",
+        "How the kernel does it; the keys depend on `op`. Or a list of cases: the first whose `for` holds is taken, "
+        "by target when it is compiled, by sizes when it is called.",
         default=MISSING,
         block=True,
     )
     tune: Mapping[str, tuple[Any, ...]] = key(
         ByName(Items(None, least=1, most=256), "The values to try, each as it would be written at that path.", 1, 32),
-        "What `cutegen tune` may change: fields of the schedule by dotted path, such as `schedule.pipeline.stages`, "
-        "each with the values to try. All combinations are candidates.",
+        "The fields of the schedule that `cutegen tune` may change, by dotted path, such as "
+        "`schedule.pipeline.stages`, each with the values to try. All combinations are candidates.",
         factory=dict,
         block=True,
     )
@@ -283,18 +336,18 @@ class KernelSpec(Signature[Tensor], Generic[S]):
         Sizes(Integer(), "The only size of this mode."), "Modes of a fixed size, checked at each call.", factory=dict
     )
     divisible: Mapping[str, int] = key(
-        ByName(Integer(), "What the size of this mode is a multiple of."),
+        ByName(Integer(), "A divisor of the size of this mode."),
         "Modes whose size is promised to be a multiple, checked when the kernel is called.",
         factory=dict,
     )
     verify: Verify = key(
         Record(Verify),
-        "How the kernel is verified, besides what follows from the spec.",
+        "How the kernel is verified, in addition to the derived cases.",
         factory=Verify,
         block=True,
     )
     bench: Bench = key(Record(Bench), "How the kernel is measured.", factory=Bench, block=True)
-    torch: TorchOp = key(Record(TorchOp), "The op that torch knows the kernel by.", factory=TorchOp)
+    torch: TorchOp = key(Record(TorchOp), "The torch op of the kernel.", factory=TorchOp)
     expect: Expect = key(
         Record(Expect), "Assertions on the compiled artefact, checked for every target.", factory=Expect, block=True
     )

@@ -147,7 +147,7 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
 
 
 def suggestion(word: str, known: Iterable[str], noun: str = "known") -> str:
-    """`did you mean ...?`, or what there is."""
+    """`did you mean ...?`, or the existing names."""
     names = list(known)
     near = nearest(word, names)
     if near:

@@ -92,7 +92,7 @@ def read_specs(text: str, path: str = "<spec>") -> tuple[KernelSpec, ...]:
 
 def _duplicate(spec: KernelSpec, first: KernelSpec) -> Diagnostic:
     here, there = spec.source.at("kernel"), first.source.at("kernel")
-    message = f"the kernel `{spec.kernel}` is there already"
+    message = f"the kernel `{spec.kernel}` already exists"
     if here == there:
         help = "put every key of the matrix into the kernel's name, as in `sgemm_{a}{b}`"
         return spec.source.diagnostic("CG112", message, "kernel", notes=("two variants get this name",), help=help)

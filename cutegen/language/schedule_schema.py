@@ -85,32 +85,32 @@ def schema_of_case(schedule: Mapping[str, Any], targets: Sequence[str]) -> dict[
     one = Choice(tuple(targets)).schema("An architecture of CUDA.")
     several = Items(Choice(tuple(targets)), least=1, different=True).schema("Some of them.")
     condition = {
-        "description": "A bound on the size of this mode, such as `<= 64` or `== 4096`, or what it is a multiple of, "
-        "`% 8 == 0`; a list of them all hold.",
+        "description": "A bound on the size of this mode, such as `<= 64` or `== 4096`, or a divisor, "
+        "`% 8 == 0`; of a list, all must hold.",
         "type": ["string", "integer", "array"],
         "minimum": 0,
         "items": {"type": ["string", "integer"]},
         "minItems": 1,
     }
     conditions = {
-        "description": "When this case is taken: all of it must hold, and no case before it. Left out in the case that "
-        "is for the rest.",
+        "description": "Conditions of this case: all must hold, and no earlier case may match. The last case leaves "
+        "them out.",
         "type": "object",
         "minProperties": 1,
         "properties": {
             "target": {
-                "description": "The architecture that it is compiled for, or a list of some.",
+                "description": "The architecture that it is compiled for, or a list of architectures.",
                 "if": {"type": "array"},
                 "then": several,
                 "else": one,
             },
             "align": {
-                "description": "Bytes that every tensor's address and strides are a multiple of: a power of two.",
+                "description": "Alignment in bytes of every tensor's address and strides: a power of two.",
                 "enum": [2**i for i in range(1, 11)],
             },
             "cost": {
-                "description": "`least`: of all cases with this, a call takes the one whose estimated time is the "
-                "least, for its sizes.",
+                "description": "`least`: among all such cases, a call takes the one with the lowest estimated "
+                "time for its sizes.",
                 "enum": [LEAST],
             },
         },

@@ -1,4 +1,4 @@
-"""Shapes that a spec lists, to verify the kernel on and to measure it at: held to the modes and their promises."""
+"""Shapes that a spec lists, to verify the kernel on and to measure it at, checked against modes and promises."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def _check_work(
         if all(mode in sizes for mode in modes) and (count := math.prod(sizes[mode] for mode in modes)) > most:
             power = f"2**{most.bit_length() - 1}"
             notes = (f"{' * '.join(str(sizes[mode]) for mode in modes)} = {count} > {power}",)
-            message = f"the shape has {count} {what}, and {power} are the most to {purpose}"
+            message = f"the shape has {count} {what}; the limit is {power} to {purpose}"
             help = f"{purpose} a smaller shape"
             ctx.say("CG136", message, key, "shapes", i, notes=notes, help=help)
             return

@@ -16,13 +16,13 @@ class TorchOp:
 
     op: str | None = key(
         Text(most=MAX_OP_NAME),
-        "Name of the op, as in `mylib::rms_norm`: the module makes it known to torch, with what `torch.compile`, "
-        "`torch.export` and autocast ask of it. `{a}` stands for a value of the matrix, in lower case.",
+        "Name of the op, as in `mylib::rms_norm`: the module registers it with torch, for `torch.compile`, "
+        "`torch.export` and autocast. `{a}` stands for a value of the matrix, in lower case.",
     )
     backward: tuple[str, ...] = key(
         OneOrMore(most=16, longest=MAX_KERNEL_NAME),
-        "The kernel, in the same folder, that computes the gradient, or a list of kernels of which each computes that "
-        "of some inputs. They have ops, too, read tensors of this kernel and the gradients of its outputs, called `dY` "
-        "of `Y`, and write those of inputs, `dX` of `X`.",
+        "The kernel, in the same folder, that computes the gradient, or a list of kernels that each compute the "
+        "gradients of some inputs. They have ops as well, read tensors of this kernel and the gradients of its "
+        "outputs, `dY` of `Y`, and write the gradients of inputs, `dX` of `X`.",
         default=(),
     )

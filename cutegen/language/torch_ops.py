@@ -1,7 +1,7 @@
 """The op that torch knows a kernel by: its name, what it can have as arguments, and whether it can have a gradient.
 
 An op takes the tensors that are read, then the scalars, and by name the outputs that only a caller can make. It returns
-the other outputs. What it takes and writes is an argument that it mutates, of which torch computes no gradient.
+the other outputs. What it takes and writes is an argument that it mutates; torch computes no gradient of such an op.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ def torch_op(ctx: Context, tensors: Sequence[Tensor], scalars: Sequence[Scalar])
         for kind, names in (("tensors", [t.name for t in tensors]), ("scalars", [s.name for s in scalars])):
             for name in names:
                 if name.lower() in VARIABLES:
-                    message = f"`{name}` has the name of what the module of an op calls so itself"
+                    message = f"`{name}` is a name that the module of an op uses itself"
                     ctx.say("CG113", message, kind, name, key=True, help=f"write `{name}_`, or another name")
     elif found.backward:
-        message = "`backward` is the gradient of an op, and there is no `op`"
+        message = "`backward` needs `op`, which is missing"
         ctx.say("CG139", message, "torch", "backward", key=True, help=f"write `op: mylib::{ctx.data['kernel']}` too")
     if not found.backward:
         return found
@@ -50,7 +50,7 @@ def torch_op(ctx: Context, tensors: Sequence[Tensor], scalars: Sequence[Scalar])
     static = ctx.data.get("static", {})
     for tensor in tensors:
         if tensor.writes and not can_be_made(tensors, static, tensor):
-            why = "is read and written" if tensor.reads else "has a size that no tensor that is read has"
+            why = "is read and written" if tensor.reads else "has a size that no input has"
             message = f"`{tensor.name}` {why}: the op writes an argument, and torch computes no gradient of such an op"
             how = f"write another tensor than `{tensor.name}`" if tensor.reads else "fix the size by `static`"
             ctx.say("CG139", message, "torch", "backward", key=True, help=f"leave `backward` out, or {how}")
@@ -65,8 +65,8 @@ def place_of(op: TorchOp, number: int) -> tuple[str | int, ...]:
 def _check_name(ctx: Context, op: str) -> None:
     namespace, separator, name = op.partition("::")
     if not separator or name_problem(namespace, MAX_KERNEL_NAME) or name_problem(name, MAX_KERNEL_NAME):
-        message = f"`{shown(op)}` is no name of an op: a namespace, `::`, and a name"
+        message = f"`{shown(op)}` is not the name of an op: a namespace, `::`, and a name"
         ctx.say("CG138", message, "torch", "op", help=f"write `mylib::{ctx.data['kernel']}`")
     elif namespace in TAKEN:
-        message = f"the namespace `{namespace}` has the ops of torch"
+        message = f"the namespace `{namespace}` belongs to torch"
         ctx.say("CG138", message, "torch", "op", help=f"write `mylib::{name}`, with a namespace of your own")

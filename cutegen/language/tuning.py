@@ -64,7 +64,7 @@ def tune(
 
 
 def _path_help(data: Mapping[str, Any], name: str) -> str:
-    """The path that `name`, which is none, was meant to be, if it has the name of a field of the schedule."""
+    """The path of the field that a misspelt `name` probably meant, if it has the name of a field of the schedule."""
     first, dot, rest = name.strip(".").partition(".")
     known = schema.schedule_schema(data["op"], data.get("schedule"))["properties"]
     field = first if first in known else nearest(first, known)

@@ -20,7 +20,7 @@ from cutegen.yaml12.scalars import resolve
 
 # Lists whose items stand on a line of their own each.
 _LISTS: tuple[Path, ...] = (("compute",), ("verify", "shapes"), ("bench", "shapes"))
-# A plain scalar that YAML reads back as it stands, whatever surrounds it.
+# A plain scalar that YAML reads back unchanged in any context.
 _PLAIN = re.compile(r"[A-Za-z0-9_.(/+$][^\x00-\x1f\x7f-\uffff\U00010000-\U0010ffff]*\Z")
 _ESCAPES = {
     '"': '\\"',

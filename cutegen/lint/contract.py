@@ -48,7 +48,7 @@ def narrowed(spec: KernelSpec, inferred: Mapping[Path, str]) -> Iterator[Diagnos
         if why is not None and step > 1:
             yield spec.source.diagnostic(
                 SIZES,
-                f"only multiples of {step} are taken for {mode}, which was inferred",
+                f"{mode} must be a multiple of {step} (inferred)",
                 *_place(spec, mode),
                 severity="note",
                 notes=(why,),
@@ -60,7 +60,7 @@ def narrowed(spec: KernelSpec, inferred: Mapping[Path, str]) -> Iterator[Diagnos
         steps = " or ".join(str(step) for step in sorted({_align(t) for t in aligned}))
         yield spec.source.diagnostic(
             ADDRESSES,
-            f"{names}: only addresses and strides in steps of {steps} bytes are taken, which was inferred",
+            f"{names}: addresses and strides must be multiples of {steps} bytes (inferred)",
             *("tensors", aligned[0].name),
             severity="note",
             notes=tuple(_reasons(aligned, inferred)),
@@ -72,11 +72,11 @@ def narrowed(spec: KernelSpec, inferred: Mapping[Path, str]) -> Iterator[Diagnos
         other = f"reduce along {last}" if op_of(spec).has_reductions else f"`major: {last}`"
         yield spec.source.diagnostic(
             MAJORNESS,
-            f"{', '.join(t.name for t in turned)}: only what is contiguous along {major} is taken, which was inferred",
+            f"{', '.join(t.name for t in turned)}: must be contiguous along {major} (inferred)",
             *("tensors", first.name),
             severity="note",
-            notes=(inferred["tensors", first.name, "major"], f"torch's own are contiguous along {last}"),
-            help=f"write `major: {major}` where that is meant, or {other}",
+            notes=(inferred["tensors", first.name, "major"], f"torch's defaults are contiguous along {last}"),
+            help=f"write `major: {major}` to keep it, or {other}",
         )
 
 
@@ -128,7 +128,7 @@ def _written_fields(spec: KernelSpec) -> list[str]:
 
 
 def _any_address(spec: KernelSpec, tensors: list[Tensor]) -> str | None:
-    """The lines with which elements may stand anywhere, and what they cost; None where they are refused."""
+    """The lines with which elements may have any alignment, and what they cost; None where they are refused."""
     if isinstance(spec.schedule, Cases):
         return None
     names = {t.name for t in tensors}

@@ -57,7 +57,7 @@ def codes() -> tuple[str, ...]:
 
 
 def codes_of_lint() -> tuple[str, ...]:
-    """The codes that can be said about a spec of which nothing is compiled or run."""
+    """The codes that are reported without compiling or running anything."""
     return tuple(code for code in codes() if not code.startswith(_BUILT))
 
 

@@ -129,7 +129,7 @@ def _rounds(prepared: Sequence[Prepared[R]], watch: Stopwatch[R], rounds: int) -
 
 
 def balanced(count: int) -> list[list[int]]:
-    """Orders of so many contenders, of which each has every place, and runs behind each other one, equally often.
+    """Orders of so many contenders: each one has every place, and follows each other one, equally often.
 
     So the clock and the heat that one of them leaves behind are no advantage of another. Source: Williams, Experimental
     designs balanced for the estimation of residual effects of treatments (1949).

@@ -85,7 +85,7 @@ def _steady(timings: dict[str, Timing]) -> dict[str, Timing]:
 
 
 def work_of(plan: Plan, sizes: Mapping[str, int]) -> tuple[int, int]:
-    """The work of a call: bytes, each tensor moved once, and operations, of which a multiply-add is two."""
+    """The work of a call: bytes, each tensor moved once, and operations, a multiply-add counting as two."""
     found = op_of(plan.spec).work(plan.spec, sizes)
     return found.bytes, found.operations
 

@@ -62,7 +62,7 @@ class Refused(Exception):
 
 @dataclass(frozen=True)
 class Reference:
-    """The values that a contender's results are held to, by output.
+    """The expected values of a contender's results, by output.
 
     A peer may compute the formula with roundings of its own, which no bound of ours knows. `share` is what it may
     differ by besides, of the value itself and of the values' root mean square: a rounding before a sum or a difference

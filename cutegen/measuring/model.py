@@ -190,8 +190,9 @@ class Request:
 
     `peers` says whether the peers that follow from the expression run too; `vs` are functions of the user's beside
     them, `module:function` or `FILE.py:function`. `limits` says whether the GPU's own limits are measured, once a
-    session; `host` whether the CPU's time for a call is; `check` whether results are held to the float64 reference.
-    `coming` are shapes that the next requests are for, of the same module: the process that measures is kept for them.
+    session; `host` whether the CPU's time for a call is; `check` whether results are compared with the float64
+    reference. `coming` are shapes that the next requests are for, of the same module: the process that measures is kept
+    for them.
     """
 
     plan: Plan

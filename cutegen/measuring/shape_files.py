@@ -100,7 +100,7 @@ def _sizes(content: str, place: str) -> dict[str, int]:
             break
         mode, number = part.groups()
         if mode in sizes:
-            raise ShapeError(f"{place}: {mode} stands twice", "a shape has each mode once, and a line to itself")
+            raise ShapeError(f"{place}: {mode} occurs twice", "a shape has each mode once, and a line to itself")
         sizes[mode] = _size(number, mode, place)
         at = part.end()
     rest = inner[at:].strip(" \t,;")
@@ -115,7 +115,7 @@ def _head(names: Sequence[str], place: str) -> list[str]:
         if not name.isidentifier():
             raise ShapeError(f"{place}: `{name[:40]}` is not the name of a mode", _FORM)
         if names.count(name) > 1:
-            raise ShapeError(f"{place}: the column {name} stands twice", "a head has each mode once")
+            raise ShapeError(f"{place}: the column {name} occurs twice", "a head has each mode once")
     return list(names)
 
 

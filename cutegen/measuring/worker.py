@@ -125,7 +125,7 @@ class Worker:
 
     def compile_all(self, request: Request, module: ModuleType) -> None:
         """Compiles the kernels that calls of all shapes take, those of coming requests too, as peers may change CuTeDSL
-        afterwards. What does not compile is told of at its shape.
+        afterwards. Compile errors are reported at their shape.
         """
         spec = request.plan.spec
         if not chooses(module):

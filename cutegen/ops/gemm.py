@@ -59,7 +59,7 @@ tensors:
   A: {shape: [M, K], dtype: bf16, align: 16}
   B: {shape: [N, K], dtype: bf16, align: 16}
   C: {shape: [M, N], dtype: bf16, align: 16, role: out}
-compute: C = A @ B.T                 # any epilogue may stand around it: relu(alpha * (A @ B.T))
+compute: C = A @ B.T                 # any epilogue may surround it: relu(alpha * (A @ B.T))
 divisible: {N: 8, K: 8}             # and `align: 16`: without them any size and address is taken, by a slower case
 targets: [sm_80, sm_90a]            # each has its fastest atom: `cutegen explain` prints the schedules
 """
@@ -100,7 +100,7 @@ targets: [sm_80, sm_90a]            # each has its fastest atom: `cutegen explai
         for number, value in enumerate(compute.values):
             for coord in coords(value):
                 if coord.mode not in output.shape:
-                    message = f"`{coord.mode}` is summed over: an element of `{output.name}` is at no place along it"
+                    message = f"`{coord.mode}` is summed over: an element of `{output.name}` has no coordinate along it"
                     say(ctx, "CG116", message, number, coord.place, f"modes: {', '.join(output.shape)}")
         read = dict.fromkeys(node.id for value in compute.values for node in walk(value) if isinstance(node, Name))
         for name in read:
@@ -117,7 +117,7 @@ targets: [sm_80, sm_90a]            # each has its fastest atom: `cutegen explai
             turned = n == k
             modes = ", ".join((*b.shape[:-2], k_of_b, k))
             help = f"write `shape: [{modes}]` and, if that is how it lies in memory, `major: {k_of_b}`"
-            notes = ("shapes are [M, K] and [N, K]; which mode is contiguous is said by `major:`",)
+            notes = ("shapes are [M, K] and [N, K]; `major:` says which mode is contiguous",)
             ctx.say("CG130", message, "tensors", b.name, "shape", notes=notes, help=help if turned else None)
         elif out.shape != (*batch, m, n):
             gives = ", ".join((*batch, m, n))
@@ -155,7 +155,7 @@ targets: [sm_80, sm_90a]            # each has its fastest atom: `cutegen explai
                 message = (
                     f"`{tensor.name}` is [{', '.join(tensor.shape)}]; `{batch}`, the batch, is the first mode of all"
                 )
-                help = f"write `shape: [{modes}]`: the order in memory is that of the strides, which may be any"
+                help = f"write `shape: [{modes}]`: strides set the order in memory, and may be any"
             elif batch is None:
                 message = f"`{tensor.name}` has a batch, `{own}`, which `{out.name}` lacks"
                 help = f"write `shape: [{own}, {', '.join(out.shape)}]` at {out.name}: nothing is summed over a batch"
@@ -185,7 +185,14 @@ targets: [sm_80, sm_90a]            # each has its fastest atom: `cutegen explai
             modes = f"[{', '.join(first.shape)}]"
             message = f"`{first.name}` is {modes} and `{other.name}` is [{', '.join(other.shape)}]"
             help = f"write `shape: {modes}`, or a kernel for each"
-            ctx.say("CG130", f"{message}; products in one kernel are alike", "tensors", other.name, "shape", help=help)
+            ctx.say(
+                "CG130",
+                f"{message}; products in one kernel have the same types and shapes",
+                "tensors",
+                other.name,
+                "shape",
+                help=help,
+            )
         return other.shape == first.shape
 
     def modes_that_may_be_empty(self, compute: Compute, tensors: Mapping[str, Tensor]) -> tuple[str, ...]:

@@ -22,7 +22,7 @@ def has_names(ctx: Context, tensor: Tensor) -> bool:
         help = f"name that mode, as in `shape: [{named}]`, and fix its size: `static: {{U: 1}}`"
     if not tensor.shape:
         message = f"`{tensor.name}` has no modes, and the kernel walks the modes of this tensor"
-    notes = ("only what a kernel reads beside it broadcasts, along a 1 and along modes that it lacks",)
+    notes = ("only other inputs broadcast, along a 1 and along modes that they lack",)
     ctx.say("CG129", message, "tensors", tensor.name, "shape", notes=notes, help=help)
     return False
 

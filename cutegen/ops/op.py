@@ -62,11 +62,11 @@ class Op(ABC):
         say(ctx, "CG127", f"a {self.name} kernel has no `@`", statement, place, "write `op: gemm`")
 
     def modes_that_may_be_empty(self, compute: Compute, tensors: Mapping[str, Tensor]) -> tuple[str, ...]:
-        """Modes of which a size of 0 may be listed to verify on: those that are summed over."""
+        """Modes whose size may be 0 in shapes to verify on: those that are summed over."""
         return ()
 
     def without_reference(self, spec: KernelSpec) -> tuple[str, ...]:
-        """Modes of which torch takes no size of 0, so that nothing says what is right then."""
+        """Modes whose size 0 torch rejects, so that no reference exists."""
         return ()
 
     def modes_that_follow(self, compute: Compute | None, tensors: Mapping[str, Tensor]) -> tuple[str, ...]:

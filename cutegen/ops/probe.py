@@ -74,7 +74,7 @@ targets: [sm_80, sm_90a]
         shared = [mode for mode in source.shape if mode in out.shape]
         if shared and source.name != out.name:
             message = f"`{shared[0]}` is a mode of both `{source.name}` and `{out.name}`"
-            notes = ("the output's modes are thread and value, whatever the input's are",)
+            notes = ("the output's modes are thread and value, independent of the input's",)
             place = out.shape.index(shared[0])
             ctx.say("CG129", message, "tensors", out.name, "shape", place, notes=notes, help="name them T and V")
 

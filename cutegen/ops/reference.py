@@ -19,7 +19,7 @@ from cutegen.reference.asked import family_of
 
 
 def meant(spec: KernelSpec) -> tuple[Typed, ...]:
-    """The statements in the types that the language gives them, whatever a kernel computes them in."""
+    """The statements in the types of the language, independent of the kernel's types."""
     types = {t.name: t.dtype for t in spec.tensors} | {s.name: s.dtype for s in spec.scalars}
     return annotate(spec.compute, types, family_of(spec).accumulator(spec), narrowed=False)
 

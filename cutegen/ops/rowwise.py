@@ -32,7 +32,7 @@ class Rowwise(Op):
     """
 
     name = "rowwise"
-    summary = "reductions along a row, `sum(x, N)`, `mean`, `max`, `argmax` and others, and what is made of them"
+    summary = "reductions along a row, `sum(x, N)`, `mean`, `max`, `argmax` and others, with statements around them"
     has_reductions = True
     differentiable = True
     reserved = frozenset(
@@ -109,8 +109,15 @@ targets: [sm_80, sm_90a]
         for number, statement in enumerate(compute.statements):
             for reduction in reductions(statement.value):
                 if reduction.mode not in span(reduction.x, spans):
-                    message = f"what {reduction.function} goes over is the same along all of {reduction.mode}"
-                    say(ctx, "CG127", message, number, reduction.place, f"reduce what has the mode {reduction.mode}")
+                    message = f"the argument of {reduction.function} is constant along {reduction.mode}"
+                    say(
+                        ctx,
+                        "CG127",
+                        message,
+                        number,
+                        reduction.place,
+                        f"reduce an expression that varies along {reduction.mode}",
+                    )
                     return
             if not _check_target(ctx, number, statement, tensors, span(statement.value, spans)):
                 return
@@ -138,7 +145,7 @@ targets: [sm_80, sm_90a]
         return tuple(mode for mode in reduced if mode not in extremes)
 
     def without_reference(self, spec: KernelSpec) -> tuple[str, ...]:
-        """Modes of which the largest or smallest is asked for: torch has none of no numbers."""
+        """Modes of maxima and minima: torch rejects empty reductions of these."""
         return _of_extremes(spec.compute)
 
     def reference(self, plan: Plan) -> Reference:
@@ -192,7 +199,7 @@ def _check_reductions(ctx: Context, compute: Compute, tensors: Mapping[str, Tens
             say(ctx, "CG127", message, number, place, "reduce them along each mode by the same function")
         elif {reduction.mode for reduction in last} != others or {*tensors[statement.target].modes} != {*row}:
             each = name if len(row) == 1 else f"place of {joined(row)}"
-            message = f"what is reduced over the rows has one element for each {each}, and is reduced along all else"
+            message = f"a reduction over the rows has one element for each {each}, and covers all other modes"
             wanted = statement.value
             text = f"sum over {' and '.join(sorted(others))}, into an output of `shape: [{name}]`"
             say(ctx, "CG127", message, number, wanted.place, text)
@@ -203,7 +210,7 @@ def _refuse_other(ctx: Context, number: int, statement: Assignment, reduction: R
     modes = [one.mode for one in reduction.nested]
     name, along = joined(row), "`, `".join(modes)
     message = f"`{name}` is the mode of the rows, and {reduction.function} goes along `{along}`"
-    help = f"what is reduced over the rows is an output, of one element for each {name}, and used no more"
+    help = f"a reduction over the rows must be an output with one element for each {name}, and cannot be used again"
     apart = [mode for mode in modes if mode not in row]
     if len(row) > 1:
         message = f"a row goes along {' and '.join(row)}, and {reduction.function} along {' and '.join(modes)}"
@@ -211,7 +218,7 @@ def _refuse_other(ctx: Context, number: int, statement: Assignment, reduction: R
         if apart and len(apart) < len(modes):
             inside = ", ".join(mode for mode in modes if mode in row)
             help = (
-                f"two kernels of their own do it: one reduces along {inside} to an output with the other modes, "
+                f"two kernels do it: one reduces along {inside} to an output with the other modes, "
                 f"and one reduces that along {', '.join(apart)}"
             )
     elif len(modes) > 1 and row[0] in modes:
@@ -252,7 +259,7 @@ def _check_target(
         ctx.say("CG129", message, "tensors", tensor.name, "shape", help=help)
         return False
     for mode in modes - set(tensor.shape):
-        message = f"`{tensor.name}` is [{', '.join(tensor.shape)}], and what is assigned to it differs along {mode}"
+        message = f"`{tensor.name}` is [{', '.join(tensor.shape)}], and the value assigned to it varies along {mode}"
         whole = next((t.shape for t in tensors.values() if {*tensor.shape, mode} <= set(t.shape)), ())
         wanted = ", ".join(m for m in whole if m in modes or m in tensor.shape)
         help = f"reduce it along {mode}, or write `shape: [{wanted}]` for {tensor.name}"

@@ -51,7 +51,7 @@ class Geometry:
 
 @dataclass(frozen=True)
 class Shaped:
-    """A tensor, of which texts ask the shape."""
+    """A tensor whose shape texts ask for."""
 
     shape: tuple[int, ...]
 
@@ -73,7 +73,7 @@ class Allocated:
         return prod(self.shape)
 
     def number(self, index: int | tuple[int, ...]) -> int:
-        """The number of a cell by its indices, of which the first counts neighbours. ValueError: there is none."""
+        """The number of a cell by its indices, first index fastest. ValueError: there is none."""
         found = index if isinstance(index, tuple) else (index,)
         if len(found) != len(self.shape) or not all(0 <= i < n for i, n in zip(found, self.shape, strict=True)):
             raise ValueError(f"{self.variable} of {self.shape} has no {found}")

@@ -123,7 +123,7 @@ class Use:
 
 @dataclass(frozen=True)
 class Look:
-    """Reads cells by the threads themselves. They must have those contents; None: whatever was written last."""
+    """Reads cells by the threads themselves. They must have those contents; None: the last written ones."""
 
     cells: tuple[tuple[Cell, Content | None], ...]
 
@@ -166,7 +166,7 @@ class Fence:
 @dataclass(frozen=True)
 class Store:
     """Starts an asynchronous copy from cells, whose writers must all have fenced before, as a group of its own. They
-    must have those contents; None: whatever was written last.
+    must have those contents; None: the last written ones.
     """
 
     cells: tuple[tuple[Cell, Content | None], ...]

@@ -21,7 +21,7 @@ from cutegen.parts.statements import Statement
 
 @dataclass(frozen=True)
 class Array(Statement):
-    """Buffers, tensors or registers of so many places, of which the family prints the lines."""
+    """Buffers, tensors or registers of so many places, with lines that the family prints."""
 
     names: tuple[str, ...]
     length: str
@@ -189,7 +189,7 @@ class MultiplyAdd(Statement):
 
 @dataclass(frozen=True)
 class Summed(Statement):
-    """A use of sums, of which the family prints the lines: each of `steps` of each of `tiles` has been added once."""
+    """A use of sums, with lines that the family prints: each of `steps` of each of `tiles` has been added once."""
 
     tiles: str
     steps: str
@@ -227,7 +227,7 @@ class StoreSums(Statement):
 
 @dataclass(frozen=True)
 class ReadSums(Statement):
-    """Reads of what all threads have stored of their sums, of which the family prints the lines."""
+    """Reads of the sums that all threads have stored, with lines that the family prints."""
 
     output: str
 

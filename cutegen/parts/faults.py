@@ -36,7 +36,7 @@ Kind: TypeAlias = Literal[
 
 @dataclass(frozen=True)
 class Fault:
-    """One fault: its kind, who does what where and why that is wrong, and which act of which agent showed it."""
+    """One fault: its kind, who does what where and why that is wrong, and the act and the agent that revealed it."""
 
     kind: Kind
     text: str

@@ -1,5 +1,5 @@
-"""Shared memory in one order of the agents. Each access is held to be ordered after those that it must follow, so that
-every reader finds the same content in every order.
+"""Shared memory in one order of the agents. Each access is checked to be ordered after those that it must follow, so
+that every reader finds the same content in every order.
 """
 
 from __future__ import annotations

@@ -252,7 +252,7 @@ class Stored(Statement):
 
 @dataclass(frozen=True)
 class Look(Statement):
-    """Reads of threads, of which the family prints the lines: of `cell`, a tuple, in each of the buffers."""
+    """Reads of threads, with lines that the family prints: of `cell`, a tuple, in each of the buffers."""
 
     reads: tuple[str, ...]
     cell: str
@@ -266,7 +266,7 @@ class Look(Statement):
 
 @dataclass(frozen=True)
 class Write(Statement):
-    """Writes of threads, of which the family prints the lines: to `cell`, a tuple, in each of the buffers."""
+    """Writes of threads, with lines that the family prints: to `cell`, a tuple, in each of the buffers."""
 
     writes: tuple[str, ...]
     cell: str
@@ -281,7 +281,7 @@ class Write(Statement):
 
 @dataclass(frozen=True)
 class Use(Statement):
-    """Registers that threads read or write, of which the family prints the lines."""
+    """Registers that threads read or write, with lines that the family prints."""
 
     registers: tuple[str, ...] = ("acc",)
 

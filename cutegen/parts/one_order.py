@@ -2,7 +2,7 @@
 
 Agents take turns, each going on until it must wait; copies come as they are started. Nothing in an agent's list depends
 on time. So orders could differ only where an access is not ordered after another, or where a wait, an arrival or bytes
-could belong to another phase of a barrier. Each act is held to know enough for neither to be possible (`memory`,
+could belong to another phase of a barrier. Each act is checked to know enough for neither to be possible (`memory`,
 `phases`, `meetings`). The cost grows with the number of acts, not with that of the orders.
 
 Two things are taken for granted of products: they start once all agents of the warpgroup have come, and when they are

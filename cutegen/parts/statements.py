@@ -127,8 +127,8 @@ class Let(Statement):
 
 @dataclass(frozen=True)
 class If(Statement):
-    """A condition, statements where it holds, and others where it does not. `head` are the first of those where it
-    holds, of which, and of the condition, the spec says something by `key`, a path and a name.
+    """A condition, statements where it holds, and others where it does not. `head` are the first statements under it;
+    the spec sets them and the condition by `key`, a path and a name.
     """
 
     template = "if"
@@ -158,8 +158,8 @@ class If(Statement):
 
 @dataclass(frozen=True)
 class For(Statement):
-    """A loop over what a text gives: `cutlass.range(k_tiles, unroll=1)`. `head` are its first statements, of which, and
-    of the loop itself, the spec says something by `key`, a path and a name.
+    """A loop over what a text gives: `cutlass.range(k_tiles, unroll=1)`. `head` are its first statements; the spec sets
+    them and the loop itself by `key`, a path and a name.
     """
 
     template = "for"

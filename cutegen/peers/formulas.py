@@ -1,4 +1,4 @@
-"""Known computations, and which of them a spec computes, whatever it calls its tensors, modes and statements."""
+"""Known computations, and the one that a spec computes, independent of the names of tensors, modes and statements."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Normal forms of statements, as sums: two statements have the same form only if they are equal wherever both are
-defined.
+"""Normal forms of statements, as sums: two statements have the same form only if they are equal where both are defined.
 
 Products are multiplied out, also inside functions and divisors. `where(c, x, y)` is `[c] * x + (1 - [c]) * y`, where
 `[c]` is 1 if the condition holds and 0 if not. So its place in a product does not matter: `where(c, 0, x) * y` is
@@ -99,7 +98,7 @@ class NormalForms:
         return Sum((Term(first**exponent, ((whole, exponent),)),))
 
     def _place(self, term: Term) -> list[tuple[int, int]]:
-        """Which term comes first, in whatever order the terms of a sum are."""
+        """The first term, independent of the order of a sum's terms."""
         return sorted((self._places[atom], p) for atom, p in term.powers)
 
     def _form(self, atom: Atom) -> Sum:

@@ -29,7 +29,7 @@ class Plan:
 
     @property
     def kernels(self) -> tuple[Plan, ...]:
-        """The kernels of which a call has one, by its target and what it is called with: one, or one for each case."""
+        """The kernels among which a call chooses, by its target and arguments: one, or one for each case."""
         return (self,)
 
     @property
@@ -67,9 +67,9 @@ class Plan:
         return sizes
 
     def taken(self, sizes: Mapping[str, int], target: str | None = None, multiprocessors: int | None = None) -> Plan:
-        """The plan of the kernel that a call of these sizes has on a target, whatever else its case asks for; without a
-        target, of the first case that these sizes let be taken. Here and below, costs are those on a GPU of so many
-        multiprocessors; None: on the one that is assumed where none is known.
+        """The plan of the kernel that a call of these sizes has on a target, independent of other conditions of its
+        case; without a target, the plan of the first case whose size conditions match. Here and below, costs are those
+        on a GPU of so many multiprocessors; None: on the one that is assumed where none is known.
         """
         return self
 
@@ -78,7 +78,7 @@ class Plan:
         return kernel.spec.targets
 
     def chosen_for(self, sizes: Mapping[str, int], multiprocessors: int | None = None) -> int | None:
-        """The number of the kernel with the least cost for a call of these sizes, of those of which it takes that."""
+        """The number of the kernel with the least cost for a call of these sizes, among those that are compared."""
         return None
 
     def estimates(self, sizes: Mapping[str, int], multiprocessors: int | None = None) -> tuple[tuple[str, float], ...]:
@@ -95,5 +95,5 @@ class Plan:
         return None
 
     def chosen_as(self, kernel: Plan) -> int | None:
-        """The number of that one of the kernels among those of which a call takes the one with the least cost."""
+        """The number of that kernel among those that are compared by their cost."""
         return None

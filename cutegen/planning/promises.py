@@ -23,7 +23,7 @@ def fitting_elements(spec: KernelSpec, tensor: Tensor) -> int:
 
 
 def whole_accesses(spec: KernelSpec, mode: str | None) -> int:
-    """The widest vector, in elements, that a size of `mode` is a multiple of which the spec fixes or promises.
+    """The widest vector, in elements, that divides the size of `mode` that the spec fixes or promises.
 
     What inference promised by itself is as wide as the accesses that it is for.
     """

@@ -1,7 +1,7 @@
 """Bounds within which a schedule can be counted through.
 
-Inference enumerates layouts, which a hostile or mistyped size would make endless. Whatever is unsound is left as it was
-written, and lint's first rules say why: they report every spec that is not sound.
+Inference enumerates layouts, which a hostile or mistyped size would make endless. Unsound fields stay as they were
+written, and lint's first rules report them: they report every spec that is not sound.
 """
 
 from __future__ import annotations

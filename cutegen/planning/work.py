@@ -1,4 +1,4 @@
-"""The work of a kernel, whatever schedule it has."""
+"""The work of a kernel, independent of its schedule."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ _BOM = b"\xef\xbb\xbf"
 
 @dataclass(frozen=True)
 class Connected:
-    """The schemas and the specs that were written; what was as it must be is in neither."""
+    """The schemas and the specs that were written, without those that were current already."""
 
     schemas: tuple[Path, ...]
     specs: tuple[Path, ...]
@@ -40,7 +40,7 @@ def connect(specs: Sequence[Path]) -> Connected:
     changes: dict[Path, bytes | None] = {}
     for path in dict.fromkeys(spec.parent / SCHEMA_NAME for spec in specs):
         if os.path.lexists(path) and not _is_ours(path):
-            raise CutegenError(f"{shown(path)} is there, and is no schema of cutegen", "move it away")
+            raise CutegenError(f"{shown(path)} exists and is not a schema of cutegen", "move it away")
         if not path.exists() or path.read_bytes() != schema_text().encode():
             changes[path] = schema_text().encode()
     schemas = tuple(changes)
@@ -64,7 +64,7 @@ def write_schema(folder: Path) -> None:
 
 
 def _is_ours(path: Path) -> bool:
-    """Whether a file is a schema of cutegen, of whatever version."""
+    """Whether a file is a schema of cutegen, of any version."""
     try:
         return str(json.loads(path.read_text(encoding="utf-8"))["title"]).startswith("cutegen kernel spec")
     except (OSError, ValueError, KeyError, TypeError):

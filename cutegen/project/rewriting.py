@@ -33,7 +33,7 @@ def write_again(path: Path, text: str) -> Starter:
         raise StarterError(f"{readable(str(path))} cannot be read: {error.strerror}") from error
     known = _MARKED.match(there.decode("utf-8", errors="replace").replace("\r\n", "\n"))
     if known is None:
-        message = f"{shown(path.absolute())} is there already, and `cutegen grad` did not write it"
+        message = f"{shown(path.absolute())} already exists, and `cutegen grad` did not write it"
         raise StarterError(message, "choose another name or --out FILE")
     body = there.decode("utf-8", errors="replace").replace("\r\n", "\n")[known.end() :]
     if _digest(body) != known[1]:

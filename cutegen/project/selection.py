@@ -124,7 +124,7 @@ def _base(root: Path, out: Path | None) -> Path:
 
 
 def _name(path: Path, root: Path) -> str:
-    """A path from a project's base in posix form, whatever the locale takes file names to be.
+    """A path from a project's base in posix form, independent of the locale.
 
     Raises SelectionError for one that no header could hold.
     """

@@ -159,7 +159,7 @@ def _duplicates(units: list[Unit]) -> list[Diagnostic]:
         other = first.setdefault(unit.path.with_name(unit.path.name.lower()), unit)
         if other is not unit:
             same = other.kernel == unit.kernel
-            message = "is there already" if same else f"differs from `{other.kernel}` only in case"
+            message = "already exists" if same else f"differs from `{other.kernel}` only in case"
             files = f"both are {unit.path.name}"
             if not same:
                 files = f"{other.path.name} and {unit.path.name} are one file on disks that ignore case"

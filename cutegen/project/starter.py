@@ -29,8 +29,8 @@ class Starter:
 def write_starter(kernel: str, op: str, out: Path | None = None, atom: str | None = None) -> Starter:
     """Writes a spec, `specs/KERNEL.yaml` unless told otherwise, and next to it the schema that its first line names.
 
-    Raises StarterError for a name that the spec cannot have, for an mma atom that the op has not, for a file that is
-    there already and for what the disk refuses.
+    Raises StarterError for a name that the spec cannot have, for an mma atom that the op does not
+    have, for an existing file and for errors of the disk.
     """
     if atom is not None and atom not in (known := atoms_of(op)):
         having = sorted({family.op.name for family in families() if atom in family.atoms})
@@ -58,7 +58,7 @@ def check_yaml(path: Path) -> None:
 def write_new(path: Path, text: str) -> Starter:
     """Writes a spec to a file that is not there yet, and next to it the schema.
 
-    Raises StarterError for a file that is there already and for what the disk refuses.
+    Raises StarterError for a file that already exists and for what the disk refuses.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -66,7 +66,7 @@ def write_new(path: Path, text: str) -> Starter:
             file.write(text)
         write_schema(path.parent)
     except FileExistsError:
-        raise StarterError(f"{shown(path.absolute())} is there already", "choose another name or --out FILE") from None
+        raise StarterError(f"{shown(path.absolute())} already exists", "choose another name or --out FILE") from None
     except OSError as error:
         raise StarterError(f"{readable(str(error.filename or path))} cannot be written: {error.strerror}") from error
     return Starter(path, path.parent / SCHEMA_NAME)

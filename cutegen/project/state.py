@@ -1,4 +1,4 @@
-"""How generated files on disk differ from what their specs stand for, told from their headers."""
+"""The differences between generated files on disk and the output of their specs, found from their headers."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ class Header:
 class FileState:
     """One generated file, or one receipt beside them, and how it differs from what its spec stands for.
 
-    current: it is as it must be. stale: the spec or the generator changed; a receipt that is stale speaks of other
+    current: it matches its spec. stale: the spec or the generator changed; a receipt that is stale speaks of other
     code. missing: it is not there yet. orphaned: its spec was asked for, and makes no such kernel any more. edited: its
     body is not the one that was generated. foreign: something in the way is not of these specs; it is never
-    overwritten. invalid: no receipt can be read from it, since it is damaged for example. partial: it is as it must be,
-    but for the mark that it was verified in part.
+    overwritten. invalid: no receipt can be read from it, since it is damaged for example. partial: it matches its spec,
+    but has the mark of partial verification.
 
     `wanted` is the text that must be there, None if there must be no file; `found` is what is there, None if it cannot
     be read or is not there.
@@ -107,21 +107,21 @@ def _unit_state(unit: Unit, scopes: list[Scope]) -> FileState:
 
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):
-            return state("foreign", "something that is not a file is in its place")
+            return state("foreign", "its path is not a file")
         found = path.read_bytes()
     except (FileNotFoundError, NotADirectoryError):
         if path.is_symlink():
-            return state("foreign", "a link that leads nowhere is in its place")
+            return state("foreign", "its path is a broken link")
         return state("missing", "it was not generated yet")
     except OSError as problem:
         return state("foreign", f"what is there cannot be read: {problem.strerror}")
     if found == text.encode():
-        return state("current", "it is what its spec stands for", found)
+        return state("current", "it matches its spec", found)
     if found == marked(text).encode():
         return state("partial", "it was verified in part", found)
     header = read_header(found)
     if header is None:
-        return state("foreign", "a file that cutegen did not generate is in its place", found)
+        return state("foreign", "its path has a file that cutegen did not generate", found)
     asked = any(scope.out == path.parent and scope.holds(header.spec) for scope in scopes)
     if header.spec != unit.source.name and not asked and on_disk(unit.source.root, header.spec).exists():
         return state("foreign", f"it is generated from {header.spec}, which has a kernel of the same name", found)
@@ -185,9 +185,9 @@ def other_files(units: Iterable[Unit], scopes: Iterable[Scope]) -> list[str]:
     try:
         states = compare(units, scopes)
     except OSError as problem:
-        return [f"the files that are there cannot be compared with what was run: {problem}"]
+        return [f"existing files cannot be compared with what was run: {problem}"]
     return [
-        f"{shown(state.path)}: {state.state}: {state.why}; what was run is the text that its spec stands for, "
+        f"{shown(state.path)}: {state.state}: {state.why}; the text generated from its spec was run, "
         f"not this file; {advice(state, made[state.path])}"
         for state in states
         if state.path in made and state.state not in ("current", "missing", "partial")

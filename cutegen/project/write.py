@@ -21,9 +21,9 @@ _ABANDONED = 3600.0  # seconds after which a stage was left by a process that wa
 def write_all(changes: Mapping[Path, bytes | None]) -> None:
     """Gives every path its bytes, or removes it where they are None. The folders must exist.
 
-    New files are complete and on disk before the first one is moved into place, so a reader never sees half a file.
-    Whatever goes wrong, KeyboardInterrupt included, what was there is put back, with its times and mode, and the
-    exception passes through. Ctrl-C and SIGTERM wait until the files are whole again.
+    New files are complete and on disk before the first one is moved into place, so a reader never sees half a file. On
+    any exception, KeyboardInterrupt included, the previous files are restored with their times and modes, and the
+    exception propagates. Ctrl-C and SIGTERM wait until the files are whole again.
     """
     with _signals_wait() as arrived:
         undo: list[Callable[[], None]] = []

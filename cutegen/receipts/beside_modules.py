@@ -100,7 +100,7 @@ def _receipt_state(path: Path, scopes: Sequence[Scope], units: Sequence[Unit]) -
     if receipt.spec != unit.source.name:
         wanted = text(replace(receipt, spec=unit.source.name))
         return state("stale", f"its spec was {receipt.spec}, and is {unit.source.name} now", unit.source.name, wanted)
-    return state("current", "it is of the code that its spec stands for", receipt.spec, found.decode())
+    return state("current", "it matches the code of its spec", receipt.spec, found.decode())
 
 
 def _is_marked(data: bytes) -> bool:

@@ -50,7 +50,7 @@ def text(receipt: Receipt) -> str:
 
 
 def parse(data: bytes) -> Receipt:
-    """Reads a receipt from what `text` wrote, whatever a formatter did to its spaces.
+    """Reads a receipt that `text` wrote, independent of whitespace.
 
     Raises ReceiptError where that is impossible.
     """
@@ -60,7 +60,7 @@ def parse(data: bytes) -> Receipt:
     _hold_to_schema(found, spec)
     content = {key: value for key, value in found.items() if key not in (MARK, "digest")}
     if digest(content) != found["digest"]:
-        raise ReceiptError("it is not as it was written", edited=True, spec=spec)
+        raise ReceiptError("it was edited since it was written", edited=True, spec=spec)
     return _receipt(content)
 
 
@@ -70,7 +70,7 @@ def as_json(receipt: Receipt) -> dict[str, Any]:
 
 
 def digest(content: Mapping[str, Any]) -> str:
-    """SHA-256 of the content, whatever the order of its keys."""
+    """SHA-256 of the content, independent of the order of its keys."""
     plain = json.dumps(_whole(content), sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(plain.encode()).hexdigest()
 
@@ -160,7 +160,7 @@ def _load(data: bytes) -> Any:
         found: dict[str, Any] = {}
         for key, value in pairs:
             if key in found:
-                raise ValueError(f"the key {json.dumps(key)} stands twice")
+                raise ValueError(f"the key {json.dumps(key)} occurs twice")
             found[key] = value
         return found
 

@@ -11,7 +11,7 @@ from cutegen.project.sources import Unit
 from cutegen.receipts.receipt import Receipt
 
 START, END = "<!-- cutegen receipts -->", "<!-- end of cutegen receipts -->"
-NONE = "Of this code nothing was measured yet. On a machine with a GPU, `cutegen bench SPEC --receipts` does that."
+NONE = "This code has no receipts yet. On a machine with a GPU, run `cutegen bench SPEC --receipts`."
 _COLUMNS = ("kernel", "shape", "time", "rate", "of the limit", "against peers")
 _LEGEND = """\
 Medians, with a cold L2 where nothing else is said. The limit is the time that the GPU's own copies and multiply-adds

@@ -58,7 +58,7 @@ def add_fully(a: Bounded, b: Bounded, dtype: Dtype, sign: int = 1) -> Bounded:
     exact = sum_is_exact(a.value, sign * b.value) if dtype is Dtype.f64 else None
 
     def certain() -> torch.Tensor:
-        infinite = (a.value.isinf() | b.value.isinf()) & error.isfinite()  # stays so whatever the other is
+        infinite = (a.value.isinf() | b.value.isinf()) & error.isfinite()  # stays so for any other factor
         return _certain(a, b) | infinite
 
     result = settle(value, error, rounding(value, error, dtype, exact), dtype, certain)
@@ -252,8 +252,8 @@ def absolute(x: Bounded) -> Bounded:
 def function(name: str, x: Bounded, dtype: Dtype, fast_math: bool = False) -> Bounded:
     """The value of a function of one float, by name: any but relu and abs.
 
-    With `fast_math` exp of f32 is 2 to the power x log2(e), of which the product and its constant are rounded: they
-    change the power by 1.06e-7 |x| at most, and the result by 0.62 ulp for each of |x|. One is allowed.
+    With `fast_math` exp of f32 is 2 to the power x log2(e), with rounded product and constant: they change the power by
+    1.06e-7 |x| at most, and the result by 0.62 ulp for each of |x|. One is allowed.
     """
     import torch
 

@@ -33,8 +33,8 @@ def differentiate(
 ) -> Differentiated:
     """The outputs for these inputs, and the gradients of those inputs that are `wanted`.
 
-    Tensors of floats may be float64, whatever the spec says: they are taken as they are. `given` has what arrives for
-    each output that is differentiated, by its name.
+    Float tensors may be float64, independent of the spec: they are used as they are. `given` has what arrives for each
+    output that is differentiated, by its name.
     """
     import torch
 

@@ -213,7 +213,7 @@ class Evaluator:
 
     def is_signed(self, value: ex.Expr) -> bool:
         """Whether IEEE 754 and torch agree on the sign of a zero: not of a sum of many, a minimum or a maximum, unless
-        they are of whole numbers, of which there is one zero.
+        they are of integers, which have a single zero.
         """
         match value:
             case ex.Node(dtype=dtype) if dtype is not None and dtype.is_integer:

@@ -16,14 +16,15 @@ F32 = 2.0**-23
 """More than one addition of f32 errs by, relatively, with what those before it may have."""
 SLACK = 1 + 2.0**-20
 """For what float64 itself rounds: of K products at most K 2^-53 of their magnitudes' sum, which is less than 32 times
-the sum of each instruction's largest, of which the bound has more than 2^-9: below 2^-20 of it for K up to 2^19."""
+the sum of each instruction's largest; the bound has more than 2^-9 of that: below 2^-20 of it for K up to 2^19.
+"""
 
 
 def spans(order: SumOrder, size: int, coordinates: Sequence[int] | None = None) -> list[list[tuple[int, int]]]:
-    """From where to where what is summed goes through one instruction, for each share of the sum.
+    """The ranges of the summed mode that go through one instruction, for each share of the sum.
 
-    Of the sum there are `size` terms, of which only those with these `coordinates` are given, where all others are
-    zeros. The first term that is given has the number 0, whatever its coordinate.
+    The sum has `size` terms; only those with these `coordinates` are given, and all others are zeros. The first term
+    that is given has the number 0, at any coordinate.
     """
     given, terms = range(size) if coordinates is None else coordinates, order.fused.terms
     tiles, shift = -(-size // order.tile), -size % terms if order.ends_whole else 0
@@ -52,9 +53,9 @@ def error(
 
     An instruction adds n products p to a sum c. With u = 2^(1 - bits), and 2^e the power of two to which all are
     aligned, each of the n + 1 terms loses less than u 2^e, and their sum s at most u |s|. The exponent of a product is
-    the sum of its factors' exponents, so 2^e is no more than the largest of |c| and of all |p|, of which factors below
-    the normal numbers count as the least of these. An analysis of running errors (N. Higham, Accuracy and Stability of
-    Numerical Algorithms, 2nd ed., section 3.3) adds this up, with what each c may already be off by.
+    the sum of its factors' exponents, so 2^e is no more than the largest of |c| and of all |p|; subnormal factors count
+    as the least normal number. An analysis of running errors (N. Higham, Accuracy and Stability of Numerical
+    Algorithms, 2nd ed., section 3.3) adds this up, with what each c may already be off by.
     """
     import torch
 

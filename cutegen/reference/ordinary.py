@@ -26,8 +26,8 @@ _FIRST = 16  # elements along a mode that tell most rows which are not of whole 
 
 
 def possible(dtype: Dtype, *operands: Bounded) -> bool:
-    """Whether an operation on floats in `dtype` can be done here: of numbers that autograd does not follow, narrower
-    than the float64 they are computed in, of which no product overflowed that might be fused.
+    """Whether an operation on floats in `dtype` can be done here: on numbers that autograd does not track, narrower
+    than the float64 they are computed in, without an overflow of a product that might be fused.
     """
     return dtype in PRECISION and dtype is not Dtype.f64 and all(map(_plain, operands))
 
@@ -117,7 +117,7 @@ def cast(x: Bounded, dtype: Dtype, fully: Fully) -> Bounded:
 
 def total(x: Bounded, axis: tuple[int, ...], most: int | None, fully: Fully) -> Bounded:
     """The sum along axes, where no partial one can overflow. One with a NaN that is surely one is another, and nothing
-    is known of one with a number of which nothing is.
+    is known of one with an unknown number.
     """
     import torch
 
@@ -231,7 +231,7 @@ def _unknown_of_one(value: torch.Tensor, dtype: Dtype, *operands: Bounded) -> Bo
 
 
 def _one(x: torch.Tensor) -> bool:
-    """Whether a tensor has one number, whatever its shape."""
+    """Whether a tensor has one element, in any shape."""
     return x.numel() == 1 or not any(x.stride())
 
 
@@ -248,10 +248,9 @@ def _of_open_sign(x: Bounded) -> bool:
 
 
 def _mended(value: torch.Tensor, settled: _Settled, dtype: Dtype, fully: Fully, *operands: Bounded) -> Bounded:
-    """Results, of which those that are not ordinary are computed `fully`, but for what takes no computing.
+    """Results; those that are not ordinary are computed `fully`, unless they need no computing.
 
-    That is what comes of a NaN that is surely one, which is another; of what nothing is known about, of which nothing
-    is, either; and of infinities where all operands are exact, which are what they are.
+    A certain NaN gives a NaN, unknown values give unknown ones, and infinities are kept if all operands are exact.
     """
     import torch
 

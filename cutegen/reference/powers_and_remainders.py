@@ -44,7 +44,7 @@ def general_power(x: Bounded, y: Bounded, dtype: Dtype) -> Bounded:
 
 def remainder_of_division(x: Bounded, y: Bounded, dtype: Dtype) -> Bounded:
     """C's fmod, which is exact: x - y trunc(x / y). Where errors may give another quotient, it lies between -|y| and
-    |y|; nothing is known of one of which x may be infinite, which is NaN.
+    |y|; nothing is known if x may be infinite, which gives NaN.
     """
     import torch
 

@@ -97,7 +97,7 @@ def matmul(node: MatMul, dtype: Dtype, call: Call) -> Bounded:
 def nan_among(
     a: torch.Tensor, b: torch.Tensor, product: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 ) -> torch.Tensor:
-    """Whether a NaN is among what is summed for each element, whatever else is."""
+    """Whether the terms of each element include a NaN."""
     import torch
 
     return product(a.isnan().double(), torch.ones_like(b)) + product(torch.ones_like(a), b.isnan().double()) > 0
@@ -114,7 +114,7 @@ def exact_integer_product(
 ) -> torch.Tensor:
     """A @ B.T modulo 2^32 from float64 products of 16-bit halves, each of which is exact for K below 2^21.
 
-    It works wherever there is no integer matrix product, as on a GPU.
+    It also works without an integer matrix product, as on a GPU.
     """
     import torch
 

@@ -59,7 +59,7 @@ def other(node: Reduce, evaluator: Evaluating) -> Bounded:
 
 
 def variance(x: Bounded, axis: int, additions: int | None, size: Bounded, fewer: Bounded) -> Bounded:
-    """Torch's variance, with the error of a sum of squares around the mean, of which each is computed first.
+    """Torch's variance, with the error of a sum of squares around the mean; each square is computed first.
 
     `fewer` is one less than the `size`, and `additions` as for a sum.
     """

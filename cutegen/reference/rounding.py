@@ -50,7 +50,7 @@ class Bounded:
 
     @property
     def known(self) -> bool:
-        """Whether it is told at a glance that all values are exact: by one 0 for an error."""
+        """Whether all values are known to be exact: the error is a single 0."""
         return self.error.dim() == 0 and float(self.error) == 0
 
 

@@ -1,4 +1,4 @@
-"""Torch's own functions, for those that `compute` defines by others: a definition is held to their values."""
+"""Torch's own functions, for those that `compute` defines by others: a definition is compared with their values."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _remainder(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
 def _floor_divide(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     import torch
 
-    x, y = x.detach(), y.detach()  # constant wherever it has a derivative
+    x, y = x.detach(), y.detach()  # constant where it has a derivative
     r = fmod(x, y)
     quotient = ((x - r) / y).round() - _below(r, y).to(x.dtype)
     quotient = torch.where(quotient == 0, torch.copysign(torch.zeros_like(quotient), x / y), quotient)

@@ -1,6 +1,6 @@
 """Operators on integers, on `Bounded` values: `//`, `%`, shifts and those on bits.
 
-All is computed in int64 and then wrapped into the type, whatever a kernel does.
+All is computed in int64 and then wrapped into the type, independent of the kernel.
 """
 
 from __future__ import annotations

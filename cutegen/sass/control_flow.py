@@ -1,7 +1,7 @@
 """Where a function's code leads: which instructions each one comes after, and what its loops repeat.
 
 What stands behind each other need not run so: the assembler moves what is rarely done, such as another try at a wait,
-behind the end. So loops are those of the flow of control, wherever their parts stand.
+behind the end. So loops are those of the control flow, independent of the position of their parts.
 """
 
 from __future__ import annotations

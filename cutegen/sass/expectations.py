@@ -182,7 +182,7 @@ def _clash_help(wanted: Count, clashes: int | None) -> str:
         return ""
     return (
         "the compiler gives out registers: another layout of threads, or a tile that leaves it more of them, may end "
-        f'the clashes; or write `bank_clashes: "<= {clashes}"`, which is what there is now'
+        f'the clashes; or write `bank_clashes: "<= {clashes}"`, the current number'
     )
 
 

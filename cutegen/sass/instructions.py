@@ -1,4 +1,4 @@
-"""The instructions that nvdisasm printed, and how many there are of which kind."""
+"""The instructions that nvdisasm printed, and their number by kind."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def _function(name: str, lines: Sequence[str]) -> Function:
         guarded = "@" in match[0]
         found.append(Instruction(int(match["address"], 16), mnemonic, kind, target, match["operands"], guarded))
     end = len(found)
-    # `BRA` to itself, then `NOP`: never reached, there for whatever fetches instructions ahead
+    # `BRA` to itself, then `NOP`: never reached, there for instruction prefetch
     while end and (found[end - 1].mnemonic == "NOP" or found[end - 1].target == end - 1):
         end -= 1
     return Function(name, tuple(found[:end]), len(found) - end)

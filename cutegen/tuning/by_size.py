@@ -91,7 +91,7 @@ def check_cases(condition: str, mode: str, sheet: Sheet, name: str) -> None:
 
 
 def _generated(text: str, name: str) -> None:
-    """Generates the modules of a spec's text, whatever its line ends are. Raises SpecError where it has errors."""
+    """Generates the modules of a spec's text, with any line ends. Raises SpecError where it has errors."""
     generate(text.replace("\r\n", "\n").replace("\r", "\n"), name)
 
 

@@ -265,7 +265,7 @@ class _Editor:
         """Returns the indentation of a key of a block mapping. Raises EditError where other text precedes the key."""
         margin = self.text[self.line_start(key.start) : key.start]
         if margin.strip():
-            raise EditError("a key stands on the line of something else")
+            raise EditError("a key shares its line with something else")
         return margin
 
     def lines(self, key: str, value: Any, margin: str) -> list[str]:

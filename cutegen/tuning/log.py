@@ -104,7 +104,7 @@ class Log:
         self._append({"kind": "timed", "conditions": asdict(conditions), **told})
 
     def _append(self, entry: Mapping[str, Any]) -> None:
-        """Appends an entry to the file as a line of JSON, unless it is there already."""
+        """Appends an entry to the file as a line of JSON, unless it already exists."""
         line = json.dumps({"version": VERSION, **entry})
         if line not in self._said:
             self._said.add(line)

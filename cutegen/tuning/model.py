@@ -105,7 +105,7 @@ class Timer(Protocol):
     def measure(self, batch: Batch) -> Sequence[Sequence[Verdict]]:
         """Times the modules of a batch: for each shape, the verdict on each module, in their order.
 
-        Every result is held to the reference.
+        Every result is compared with the reference.
         """
 
     def place(self) -> Place | None:

@@ -65,7 +65,7 @@ class Search:
     """Times candidates on all timers, and remembers what they came to.
 
     `shapes` says where each kernel that counts is timed. `deadline` is by `time.monotonic`: no batch starts after it,
-    but the first ones and those that `measure` is told to run always.
+    except the first ones and those that `measure` must always run.
     """
 
     def __init__(

@@ -44,7 +44,7 @@ def _has_blocks(value: object) -> bool:
 
 
 def _on(multiprocessors: int, own: Callable[..., Any]) -> Callable[..., Any]:
-    """A module's function that compiles it, which does so for that many multiprocessors, whichever it is told."""
+    """A module's function that compiles it, for that many multiprocessors, independent of its argument."""
 
     @wraps(own)
     def compile_for(*arguments: Any, **named: Any) -> Any:

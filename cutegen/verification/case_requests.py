@@ -14,8 +14,9 @@ from cutegen.verification.costs import seconds
 from cutegen.verification.telling_scalars import telling_scalars
 
 ROUNDS = 3
-"""How often whatever a block carries from round to round goes round, and then once more in part: a stage, a phase, a
-turn, a buffer. What is carried wrongly from the second or from the third round on shows then."""
+"""The number of full rounds, followed by a partial one, of state that a block carries from round to round: a stage, a
+phase, a turn, a buffer. What is carried wrongly from the second or from the third round on shows then.
+"""
 
 # Seconds that a case of many blocks may take, and one of just more than 2^8; of more, some run in hostchecks.far_blocks
 _CHEAP, _NEEDED = 0.06, 0.6
@@ -152,7 +153,7 @@ def _many_tiles(plan: Plan, tile: Mapping[str, int]) -> Iterator[CaseRequest]:
 
     def banded(mode: str, count: int) -> CaseRequest:
         sizes = {m: tile[m] + 1 for m in outer} | dict.fromkeys(summed, 1) | {mode: tile[mode] * count}
-        return CaseRequest(f"{count} tiles of {mode}", "bands of blocks, of which the last one is narrow", sizes)
+        return CaseRequest(f"{count} tiles of {mode}", "bands of blocks, the last one narrow", sizes)
 
     def takes(request: CaseRequest) -> float:
         """About how many seconds."""

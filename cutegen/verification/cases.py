@@ -62,7 +62,7 @@ class Case:
 
 
 def align_unit(tensor: Tensor) -> int:
-    """A tensor's `align` in elements, of which its base address and every stride but the major one are a multiple."""
+    """A tensor's `align` in elements: the alignment of its base address and of every stride but the major one."""
     return max(1, (tensor.align or 1) // tensor.dtype.bytes)
 
 

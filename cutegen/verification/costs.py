@@ -15,14 +15,14 @@ LARGEST_TENSOR = 10 << 20
 # Seconds, measured on one core of a server. Of data and what guards them, of the reference, of the emulator.
 _ELEMENT, _NODE = 50e-9, 15e-9
 _THREAD, _MULTIPLY_ADD, _INSTRUCTION = 20e-9, 3.5e-9, 2e-9
-_TURN = 1.3e-3  # of a loop of all blocks, whatever they do in it
+_TURN = 1.3e-3  # of a loop of all blocks, independent of its body
 _BESIDE = 2e-6  # of a thread of another kernel
 _CALL = 25  # instructions of a function, about
 _LANES = 4096  # threads: of fewer, calls of numpy take longer than what they do
 
 
 def seconds(plan: Plan, sizes: Mapping[str, int]) -> float:
-    """About how many seconds a case of these sizes takes, of which most blocks have less to do than there is room for.
+    """About how many seconds a case of these sizes takes, with most blocks only partly full.
 
     Infinite where a tensor is too large for the emulator, or a mode for the kernel's grids.
     """

@@ -266,7 +266,7 @@ def _peaked(values: torch.Tensor, kept: Dtype, summed: tuple[int, ...], generato
 
 def _spread(rows: int, size: int, generator: torch.Generator) -> list[int]:
     """A place in each of some rows of that size: rows of one kind have theirs in parts of the row that are as many, at
-    random in each, so that whatever reads only a part of a row misses one.
+    random in each, so that a kernel that reads only a part of a row misses one.
     """
     import torch
 
@@ -294,7 +294,7 @@ _ROWS = (
 )
 KINDS_OF_ROWS = len(_ROWS)
 MAGNITUDES = 37
-"""Rows of which each is of another magnitude."""
+"""Rows of different magnitudes."""
 _APART = 10  # numbers of magnitudes between those of neighbours, which has no divisor in common with that
 
 

@@ -36,7 +36,7 @@ class CannotRun(CutegenError):
 class Ran(NamedTuple):
     """In how many orders of blocks and warps a call ran, and the outputs that it returned, in the spec's order.
 
-    `whole` says that each element of an output is known to have been written, whatever it holds.
+    `whole` says that each element of an output is known to have been written, with any value.
     """
 
     orders: int
@@ -52,8 +52,8 @@ def no_judge(by: str) -> None:
 
 
 class Far(NamedTuple):
-    """A tensor, or its shape and strides in elements, of which there are only some `coordinates` of the mode with the
-    number `mode`, in rising order. Those of the range `elsewhere`, if there is one, stand for all that are not there.
+    """A tensor, or its shape and strides in elements, with only some `coordinates` of the mode with the number `mode`,
+    in rising order. Those of the range `elsewhere`, if there is one, stand for all that are not there.
     """
 
     tensor: Tensor
@@ -92,9 +92,9 @@ class Executor(Protocol):
 
         `judge` is called once the arguments hold a result, and once more for each other one, where the code for several
         targets ran: with what the result is of, if there are several. Raises CannotRun, WrongReturn for other results
-        than the outputs, and what `judge` raises. Of each launch all blocks run, or those with the numbers `blocks`,
-        x fastest, which only some executors can. A persistent kernel has `grid` blocks instead of its own number, of
-        which there may be more than a device takes where only some run.
+        than the outputs, and what `judge` raises. Of each launch all blocks run, or those with the numbers `blocks`, x
+        fastest, which only some executors can. A persistent kernel has `grid` blocks instead of its own number, which
+        may exceed the limit of a device if only some run.
         """
 
     def prepare(self, module: ModuleType, spec: KernelSpec) -> None:
@@ -125,7 +125,7 @@ class Executor(Protocol):
         """A tensor whose steps along its outermost mode are `stride` elements; None where there is no such memory."""
 
     def part_of(self, whole: Far, part: torch.Tensor) -> torch.Tensor | None:
-        """A tensor of which nothing is there but `part`; None where there is no such memory."""
+        """A tensor that has only `part`; None if the executor has no such memory."""
 
     def launched(self, module: ModuleType, spec: KernelSpec, args: Sequence[object]) -> Sequence[Sequence[Launch]]:
         """The launches that a call would make, for each target whose code differs. Raises as `run` does, CannotRun too
@@ -353,7 +353,8 @@ class EmulatorExecutor:
     def _emulating(self, module: ModuleType, spec: KernelSpec) -> Iterator[Emulated]:
         """The module's function on the emulator, which has forgotten earlier calls.
 
-        Raises CannotRun, and FaultError for a fault that the module caught, whatever it raised or returned then.
+        Raises CannotRun, and FaultError for a fault that the module caught, independent of what it raised or returned
+        then.
         """
         from cutegen.emulator import PtxSyntaxError, UnlikeRounds, UnsupportedInstruction, install
 

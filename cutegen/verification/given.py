@@ -26,9 +26,9 @@ _EXPECTED = 16  # bytes of a value and its bound
 class Given:
     """The tensors and scalars of a case, and the outputs that are expected of these.
 
-    `case` has the data of these tensors, which may be others than those it was to have; `unjudged` has the outputs of
-    which no element can be judged all the same, and `digest` is one of the inputs. `of_torch` is what the module's
-    `reference` must give: the same, but on a GPU with the bounds of torch's means there.
+    `case` has the data of these tensors, which may be others than those it was to have; `unjudged` has the outputs
+    without any judged element, and `digest` is one of the inputs. `of_torch` is what the module's `reference` must
+    give: the same, but on a GPU with the bounds of torch's means there.
     """
 
     case: Case

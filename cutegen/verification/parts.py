@@ -55,8 +55,8 @@ class Part:
 def together(agenda: Agenda, parts: Sequence[Part]) -> Part | None:
     """The merged results of several processes, equal to those of a single one; None where that cannot be guaranteed.
 
-    That is so if a process ended early, so that what would have run after that is unknown, or lacked memory, of which
-    one process alone has more. If the first failure ends a kernel's run, results that come after it are dropped.
+    That is so if a process ended early, so that what would have run after that is unknown, or lacked memory, and a
+    single process has more. If the first failure ends a kernel's run, results that come after it are dropped.
     """
     if any(part.error for part in parts) or any(part.named != parts[0].named for part in parts):
         return None

@@ -43,9 +43,9 @@ def verify_case(
     """Runs one case and judges it. What it is given is made here, if it is not `made`.
 
     It runs in `orders` orders of blocks and warps where the executor can. Its result is compared with the bound and the
-    spec's tolerance; guards, gaps and inputs are looked at; the module's own `reference` is held to the same bound.
-    Data of which the bound says nothing about an output give way to other data, where there are better ones. Raises
-    CannotRun, and NoMemory where the machine has not the memory for the case.
+    spec's tolerance; guards, gaps and inputs are looked at; the module's own `reference` is compared with the same
+    bound. Data whose bound says nothing about an output are replaced by better ones, if possible. Raises CannotRun, and
+    NoMemory where the machine has not the memory for the case.
     """
     report = _judged(plan, case, module, executor, orders, made)
     if report.status == "failed" and executor.explains():

@@ -15,7 +15,7 @@ from cutegen.verification.costs import seconds
 
 _WORTH = 0.5  # seconds: a kernel that takes less is not shared
 _MEAN = 2  # a kernel that takes longer than 1 / (2 processes) of the time of all is shared
-_CASE = 0.1  # seconds: what a case takes whatever its size is, and the host checks that there are for each case
+_CASE = 0.1  # seconds: the part of a case that does not depend on its size, and of its host checks
 
 _MOST = 1 << 14  # cases or checks
 _NUMBER = struct.Struct("!H")

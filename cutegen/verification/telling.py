@@ -12,7 +12,7 @@ from cutegen.verification.case_requests import tiles_of
 from cutegen.verification.cases import Case
 from cutegen.verification.costs import seconds
 
-_CASE = 0.05  # seconds: what a case takes whatever its size is
+_CASE = 0.05  # seconds: the part of a case that does not depend on its size
 _QUICK = ("way", "data", "layout", "blocks", "size")
 _MANY = 8  # tiles
 _DATA = {"integers": 3.0, "rows": 3.0, "special": 2.0, "peaks": 2.0, "random": 1.0, "magnitudes": 1.0}

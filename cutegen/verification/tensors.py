@@ -1,9 +1,9 @@
 """Tensors to run a kernel on: between guard bands, outputs poisoned, data from a seed.
 
-A guarded tensor is a view into a flat buffer of bytes. Whatever of the buffer the view does not own (guard bands on
-both sides, gaps between rows) holds a pattern that must come back untouched. For floats that pattern reads as NaN, so
-that a kernel which reads past the edge shows it in its result. It depends on position and tensor, so that copying a
-gap onto a gap shows too.
+A guarded tensor is a view into a flat buffer of bytes. The parts of the buffer that the view does not own (guard bands
+on both sides, gaps between rows) hold a pattern that must not change. For floats that pattern reads as NaN, so that a
+kernel which reads past the edge shows it in its result. It depends on position and tensor, so that copying a gap onto a
+gap shows too.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ class Guarded:
 
 
 def digest(views: Iterable[torch.Tensor]) -> str:
-    """A short digest of the bits of tensors' elements, wherever they lie."""
+    """A short digest of the bits of tensors' elements, in any layout."""
     made = hashlib.sha256()  # which processors have instructions for
     for view in views:
         made.update(bits_of(view.detach().contiguous()).cpu().numpy().data)
@@ -135,7 +135,7 @@ def digest(views: Iterable[torch.Tensor]) -> str:
 
 
 def poisons(spec: KernelSpec) -> int:
-    """How many runs, each with another poison, outputs need of which nothing else tells that they were written."""
+    """The number of runs, each with another poison, that are needed to detect unwritten outputs."""
     return 2 if any(t.role == "out" and not _has_poison(t.dtype) for t in spec.tensors) else 1
 
 
@@ -189,7 +189,7 @@ def largest_factor(spec: KernelSpec, tensor: Tensor, sizes: Mapping[str, int]) -
     """The largest whole number of a tensor of a case with exact results.
 
     Of the factors of a matrix product they are as large as may be, so that its sums need many more bits than the
-    factors have, and whatever is rounded on the way shows; but not so large that the sums are not exact, or overflow.
+    factors have, and rounding on the way is revealed; but not so large that the sums are not exact, or overflow.
     """
     import torch
 
@@ -216,8 +216,8 @@ def compared_with(spec: KernelSpec, name: str) -> tuple[str, ...]:
 
 
 def _near_the_end(data: torch.Tensor, sizes: Sequence[int]) -> torch.Tensor:
-    """Whole numbers of which one in four is a coordinate near the end of one of those sizes, or beyond it, where a last
-    tile may be filled up, or is none at all: below 0, as -100 that torch ignores, and the ends of the type.
+    """Integers; one in four is a coordinate near the end of one of those sizes, or beyond it, where a last tile may be
+    filled up, or is none at all: below 0, as -100 that torch ignores, and the ends of the type.
     """
     import torch
 

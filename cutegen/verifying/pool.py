@@ -106,7 +106,7 @@ def _run(
 
 
 def _report(job: Job, ending: Ending) -> KernelReport:
-    """The worker's own report, or what can be told from its events if it did not live to write one."""
+    """The worker's own report, or one made from its events if it did not live to write one."""
     if ending.death is None:
         return from_json(ending.result)
     cases: dict[str, CaseReport] = {}

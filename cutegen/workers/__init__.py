@@ -14,8 +14,8 @@ The worker writes JSON objects of one key to its standard output, `{KIND: DATA}`
 
 A worker that is silent for too long is killed, with all processes that it started. One that crashed, was killed or is
 spent is replaced as soon as there is a job for another one. A job that a worker refused, or did not live to take, is
-given to a fresh worker once more. Whatever ends the crew ends its workers, and removes their folders: Ctrl-C reaches
-the process that asks, not its workers.
+given to a fresh worker once more. The end of the crew ends its workers, and removes their folders: Ctrl-C reaches the
+process that asks, not its workers.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from typing import Any, Literal
 from cutegen.workers.ending import Death, Ending
 from cutegen.workers.worker import Setup, Worker
 
-Event = Callable[[int, str, Any], None]  # is told of a job's index, and of an event's kind and data
+Event = Callable[[int, str, Any], None]  # called with a job's index, and an event's kind and data
 
 _PATIENCE = 10.0  # seconds for a process that says no more: at its own end, its code says more than our signal
 
@@ -100,8 +100,8 @@ class Crew:
     def run(
         self, jobs: Sequence[object], until: float | None = None, event: Event | None = None
     ) -> Iterator[tuple[int, Ending]]:
-        """Does the jobs; yields each one's index and its ending, as they end. `event` is told of each event of a job,
-        with its index, kind and data, as it comes.
+        """Does the jobs; yields each one's index and its ending, as they end. `event` gets each event of a job, with
+        its index, kind and data, as it comes.
 
         No worker gets a job while the caller has an ending. Where a worker says that no process of its kind can do a
         job, no other one is tried. At the time `until`, by `time.monotonic`, the run ends: jobs that were not begun

@@ -2,10 +2,10 @@
 
 Importing torch and the compiler takes seconds, a fork of the process that has them milliseconds. Standard input is the
 Unix socket on which `forked.ForkServer` asks for workers: the length of a request in 4 bytes, with the descriptors of
-the worker's standard input, output and error and of the pipe on which its end is told, then the request in JSON:
-`{module, folder, environment, imports}`. To the pipe goes a `STATUS` with the worker's process number, and at its end
-one with its return code; or one with an error number where it cannot be forked. A worker is forked once the modules
-that it needs, `imports`, were imported; one that cannot be imported is left to the workers, which tell of it.
+the worker's standard input, output and error and of the pipe that reports its end, then the request in JSON: `{module,
+folder, environment, imports}`. To the pipe goes a `STATUS` with the worker's process number, and at its end one with
+its return code; or one with an error number where it cannot be forked. A worker is forked once the modules that it
+needs, `imports`, were imported; one that cannot be imported is left to the workers, which tell of it.
 
 A process that has threads or a driver of CUDA cannot be forked: a fork copies neither threads nor the driver's state.
 Where an import has brought either, workers import what they need themselves.
@@ -101,7 +101,7 @@ class _Request:
 
 
 class _Server:
-    """Forks workers. `running` has the pipe on which each one's end is told, by the number of its process.
+    """Forks workers. `running` has the pipe that reports each one's end, by the number of its process.
 
     `own` are descriptors that no worker keeps, as it keeps none of `asked`.
     """

@@ -190,7 +190,7 @@ class ForkServer:
         self._socket.close()
 
     def kill(self) -> None:
-        """Ends it at once, but not its workers, of which nobody learns any more how they end."""
+        """Ends it at once, but not its workers, whose end is no longer reported."""
         self._socket.close()
         self._process.kill()
         self._process.wait()

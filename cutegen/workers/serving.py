@@ -39,7 +39,7 @@ class Last:
 
 @dataclass(frozen=True)
 class Going:
-    """The result of a job that goes on after it is told: step by step, for as long as no other job is there."""
+    """The result of a job that continues after its report: step by step, for as long as no other job is there."""
 
     result: Any
     steps: Iterator[object]

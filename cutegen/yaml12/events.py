@@ -1,4 +1,4 @@
-"""The events of a YAML text, where PyYAML, which reads YAML 1.1, is held to what YAML 1.2 says of lines."""
+"""The events of a YAML text, where PyYAML, which reads YAML 1.1, follows the rules of YAML 1.2 on lines."""
 
 from __future__ import annotations
 

@@ -1,9 +1,14 @@
-"""What is made for readers and committed, so that it is there in the repository as well as on the site.
+"""Generated pages that are committed, so that the repository has them as well as the site.
 
     python -m making.committed
 
+<<<<<<< HEAD
 writes it: the reference of the language, the same for programs in one file, the index of the diagnostics, and the parts
 of other pages that stand between marks. A test fails where what is committed is not what would be written.
+=======
+writes it: the reference of the language, the index of the diagnostics, and the parts of other pages that stand between
+marks. A test fails if the committed files are out of date.
+>>>>>>> h/english
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ def index(pages: list[page.Page]) -> str:
         "# Diagnostics",
         "",
         f"Every diagnostic has a code, and each of the {len(pages)} codes a page, with a spec that has the problem",
-        "and one that has not. `cutegen lint --explain CG121` prints a page, `cutegen lint --rules` lists them.",
+        "and one that does not. `cutegen lint --explain CG121` prints a page, `cutegen lint --rules` lists them.",
         "An error stops a build; a warning is advice, mostly on speed, with a change that helps; a note is worth",
         "knowing.",
     ]

@@ -83,8 +83,8 @@ def of_base(base: Base) -> Generated:
 
 
 def left_out(field: Field, example: Example) -> str:
-    """What a field is where it is not written, in Markdown: that it must be, what is said of it, or what is inferred in
-    the base of its example, and why. Empty where nobody knows.
+    """The value of an omitted field, in Markdown: that it is required, its documented default, or the value inferred in
+    the base of its example, with the reason. Empty if unknown.
     """
     if field.required:
         return "it must be written"

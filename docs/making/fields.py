@@ -96,7 +96,7 @@ def _fields(node: Mapping[str, Any], prefix: str, shown: str) -> Iterator[Field]
 
 
 def takes(node: Mapping[str, Any]) -> str:
-    """What may stand at a place, in words."""
+    """The values that a place accepts, in words."""
     if "anyOf" in node:  # a value, or what stands for one of a matrix
         return takes(node["anyOf"][0])
     if "then" in node:  # one, or several

@@ -62,7 +62,7 @@ def kernels() -> list[Kernel]:
 
 
 def index(specs: Iterable[str]) -> str:
-    """What `specs/README.md` says of the specs, each with a link to its page."""
+    """The table of specs in `specs/README.md`, each with a link to its page."""
     known = set(specs)
     text = read("specs/README.md")
     linked = _NAMED.sub(lambda m: f"[`{m[1]}.yaml`]({m[1]}.md)" if m[1] in known else m[0], text)
@@ -111,7 +111,7 @@ def page(spec: str, own: list[Kernel]) -> str:
 
 
 def figures(names: Iterable[str]) -> list[str]:
-    """What the table of receipts says of some kernels, a table for each GPU; nothing where nothing was measured."""
+    """The rows of some kernels in the table of receipts, a table for each GPU; empty if nothing was measured."""
     wanted = set(names)
     lines: list[str] = []
     machine, head = "", ""

@@ -121,7 +121,7 @@ def _machine(receipt: Receipt) -> Machine:
 
 
 def _result(unit: Unit, receipt: Receipt) -> KernelResult:
-    """What a receipt says of the largest shape that was measured, without the slowest peer."""
+    """The figures of a receipt at the largest measured shape, without the slowest peer."""
     largest = max(receipt.measured, key=lambda one: one.timing.us)
     peers = {name: timing for name, timing in largest.peers.items() if name != EAGER}
     # Receipts that were written before it lack what bounds products on tensor cores
@@ -131,7 +131,7 @@ def _result(unit: Unit, receipt: Receipt) -> KernelResult:
 
 
 def diagnostic() -> bytes:
-    """What `cutegen lint` prints of a mistake, as a terminal shows it."""
+    """The output of `cutegen lint` for a mistake, as a terminal shows it."""
     command = "lint --select CG27 specs/mm.yaml"
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "specs").mkdir()
@@ -143,7 +143,7 @@ def diagnostic() -> bytes:
 
 
 def cutegen(*arguments: str, folder: str) -> str:
-    """What a verb of this checkout prints, run in a folder; it may find something."""
+    """The output of a verb of this checkout, run in a folder; it may exit with findings."""
     command = [sys.executable, "-m", "cutegen", *arguments]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, encoding="utf-8")

@@ -13,7 +13,7 @@ PAGES = {  # by file: title, the fields' groups, and what is said of them
     "index": (
         "The keys of a spec",
         ("", "tensor"),
-        "What stands in a spec, whatever it computes. The keys of `schedule` depend on `op`, and for a gemm on\n"
+        "The keys of all specs. The keys of `schedule` depend on `op`, and for a gemm on\n"
         "`mma: {atom: ...}`; they have pages of their own.",
     ),
     "elementwise": ("Schedules of elementwise kernels", ("elementwise_schedule",), "`op: elementwise`."),
@@ -33,8 +33,13 @@ PAGES = {  # by file: title, the fields' groups, and what is said of them
     "cases": (
         "Conditions of cases",
         ("case",),
+<<<<<<< HEAD
         "`schedule` may be a list of cases, of which the first is taken whose `for` holds; the other keys of a case\n"
         "are those of a schedule. [More on cases](../language/cases.md).",
+=======
+        "`schedule` may be a list of cases, and a call takes the first whose `for` holds; the other keys of a case\n"
+        "are those of a schedule. [More on cases](../language.md#cases).",
+>>>>>>> h/english
     ),
 }
 
@@ -50,7 +55,7 @@ def page(title: str, groups: tuple[str, ...], says: str) -> str:
     lines = [f"# {title}", "", says, ""]
     lines += [
         "Each example is added to a [whole spec](#the-whole-specs), builds, and makes a difference: the tests try all.",
-        "What is inferred is told with its reason, as `cutegen explain` gives it of that spec.",
+        "Inferred values have the reason that `cutegen explain` gives for that spec.",
         "",
     ]
     for field in found:
@@ -60,7 +65,7 @@ def page(title: str, groups: tuple[str, ...], says: str) -> str:
 
 
 def section(field: Field, example: Example) -> list[str]:
-    """What is said of one field."""
+    """The text about one field."""
     return [
         f'<a id="{anchor(field)}"></a>',
         "",
@@ -89,5 +94,5 @@ def specs(bases: Iterable[Base]) -> list[str]:
 
 
 def anchor(field: Field) -> str:
-    """What a link to a field ends with."""
+    """The anchor of a link to a field."""
     return field.shown.replace(".", "-")

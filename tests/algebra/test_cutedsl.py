@@ -162,7 +162,7 @@ def test_every_function_on_random_layouts(tmp_path: Path) -> None:
 
 
 def check_theirs_is_wrong(expression: str, theirs: str) -> None:
-    """What is refused here and not there is no composition, no division and no inverse, at some coordinate."""
+    """Expressions that only cutegen rejects are no composition, division or inverse at some coordinate."""
     call = parse(expression)
     assert isinstance(call, Call)
     layout = evaluate(theirs).value

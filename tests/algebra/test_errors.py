@@ -1,4 +1,4 @@
-"""What is refused, with the place, the reason and a way out; and that nothing else ever happens to hostile text."""
+"""Rejected expressions, with the place, the reason and a fix; hostile text has no other effect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the operations are defined to be, at every coordinate of random layouts, and that steps lead where they say."""
+"""The definitions of the operations at every coordinate of random layouts, and the results of their steps."""
 
 from __future__ import annotations
 

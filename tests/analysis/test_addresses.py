@@ -213,7 +213,7 @@ SCHEDULES = {
 
 
 def requests(events: Iterable[Event]) -> Counter[Request]:
-    """What the PTX asks for, instruction by instruction and warp by warp."""
+    """The accesses of the PTX, instruction by instruction and warp by warp."""
     found: Counter[Request] = Counter()
     for event in events:
         for warp in {thread // WARP for thread in event.addresses}:
@@ -284,7 +284,7 @@ def buffer_of(plan: GemmPlan, access: Access) -> tuple[GemmOperand, int, int]:
 
 
 def pieces(recording: Recording, access: Access) -> Iterator[Event]:
-    """What the first warpgroup that multiplies writes to the buffers of an output, as if these were one, from 0 on."""
+    """The writes of the first consumer warpgroup to the buffers of an output, seen as one buffer from 0 on."""
     plan = recording.plan
     assert isinstance(plan, WarpspecializedPlan)
     parts = [part for part in parts_of(plan) if part.name == access.tensor]
@@ -294,7 +294,7 @@ def pieces(recording: Recording, access: Access) -> Iterator[Event]:
 
 
 def made(recording: Recording, access: Access) -> tuple[Counter[Request], int]:
-    """What the PTX asks for in the place of an access, and where the buffer starts in shared memory."""
+    """The accesses of the PTX in the place of an access, and the start of the buffer in shared memory."""
     if access.space == "global":
         events = recording.of_tensor(memory_of(recording, access), access.kind)
         if isinstance(recording.plan, WarpspecializedPlan):  # the room counts threads from the first that multiplies

@@ -17,8 +17,9 @@ KIB = 1024
 
 @dataclass(frozen=True)
 class Chip:
-    """What the table of compute capabilities in the CUDA C++ Programming Guide says; the same for all: 64 Ki registers
-    a multiprocessor and a block, 255 a thread, 1024 threads a block."""
+    """The table of compute capabilities in the CUDA C++ Programming Guide; common to all: 64 Ki registers a
+    multiprocessor and a block, 255 a thread, 1024 threads a block.
+    """
 
     warps: int
     blocks: int

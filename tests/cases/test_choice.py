@@ -50,7 +50,7 @@ class Stride:
 
 
 def tensor(call: Call, address: int, stride: int) -> SimpleNamespace:
-    """What `launch` asks of a tensor of f32."""
+    """The requirements of `launch` on an f32 tensor."""
     return SimpleNamespace(
         shape=(call.sizes.get("M", 5), call.sizes.get("N", 5)),
         stride=(Stride(stride), 1),
@@ -60,7 +60,9 @@ def tensor(call: Call, address: int, stride: int) -> SimpleNamespace:
 
 
 def choice_of(text: str) -> Callable[[Call, tuple[int, int]], int]:
-    """What tells the number, from 0, of the case whose launch is called for an output of that address and stride."""
+    """A function that returns the number, from 0, of the case that is launched for an output of this address and
+    stride.
+    """
     found: list[int] = []
     names: dict[str, Any] = {f"launch_{i}": lambda *_, i=i: found.append(i - 1) for i in range(1, 9)}
     names |= {"_refuse_broken": lambda *_: None, "_promised": lambda *_: None}

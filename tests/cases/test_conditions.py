@@ -167,7 +167,7 @@ def test_what_is_wrong_is_said(cases: str, code: str, words: str) -> None:
 
 
 def test_a_case_for_sizes_that_come_late_is_taken() -> None:
-    """What several conditions divide by together may be far beyond each of them."""
+    """The common divisor of several conditions may be far larger than each of them."""
     assert said('  - for: {N: ["% 65536 == 0", "% 81 == 0", "> 0"]}\n  - {}') == []
     assert [code for code, _ in said('  - for: {N: ["% 65536 == 0", "% 65535 == 0", "> 0"]}\n  - {}')] == ["CG296"]
 

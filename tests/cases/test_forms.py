@@ -157,7 +157,7 @@ def test_twelve_cases_of_four_forms_have_one_kernel(tmp_path: Path) -> None:
 
 
 def test_fields_are_what_differs_and_all_that_functions_have_of_it() -> None:
-    """What is alike stays a constant of the module, and what follows from others is no field."""
+    """Equal values stay constants of the module, and derived values are not fields."""
     text = of_cases([*ROWS[:2], *SHARED[:2]]).text
     tree = ast.parse(text)
     classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}

@@ -189,7 +189,7 @@ def test_of_a_target_those_cases_count_that_it_has() -> None:
 
 
 def test_what_a_case_needs_is_asked_of_all_calls() -> None:
-    """What one schedule cannot do without is a promise of the module, unless it is a condition of the case."""
+    """A requirement of one schedule is a promise of the module, unless it is a condition of the case."""
     assert [tensor.align for tensor in module_of("scale").spec.tensors] == [4, 4, 4]
     needs = SCALE.replace('{N: "% 16 == 0", align: 16}', '{M: "> 8"}')
     (module,) = generate(needs.replace("(4,1)\n", "(4,1)\n    copy: {fallback: refuse}\n"), "x.yaml").modules

@@ -67,7 +67,7 @@ TEXTS = {
 
 
 class Tensor:
-    """What `launch` asks of a tensor, and what it promises of one."""
+    """The requirements of `launch` on a tensor, and its promises about one."""
 
     def __init__(self, *shape: int, align: int, promised: bool = False) -> None:
         self.shape, self.align, self.promised = shape, align, promised

@@ -1,4 +1,4 @@
-"""What one case limits for all calls, as it is told from the others by more than sizes, is kept to by all."""
+"""A case that differs from the others by more than sizes limits all calls, and all cases keep that limit."""
 
 from __future__ import annotations
 

@@ -227,6 +227,6 @@ def test_a_name_does_not_choose_the_atom(old: str, new: str, refused: bool) -> N
     if not refused:
         read_specs(NAMED.replace(old, new))
         return
-    with pytest.raises(SpecError, match="`first` is the kernel's own") as raised:
+    with pytest.raises(SpecError, match="the kernel uses the scalar name `first` itself") as raised:
         read_specs(NAMED.replace(old, new))
     assert [d.code for d in raised.value.diagnostics] == ["CG113"]

@@ -104,7 +104,7 @@ def test_a_case_among_those_that_are_compared_is_refused() -> None:
     """A call may be for both: what chooses by cost would compile one, and the launch take the other."""
     found = cutegen.check(COMPARED + FIRST + FEW + SECOND + REST, "product.yaml")
     (said,) = (d for d in found if d.severity == "error")
-    assert said.code == "CG301" and "M <= 4 stands among" in said.message
+    assert said.code == "CG301" and "M <= 4 is among" in said.message
     assert said.help == "move it before case 1, or behind case 3"
     for cases in (FEW + FIRST + SECOND + REST, FIRST + SECOND + FEW + REST):
         assert not [d for d in cutegen.check(COMPARED + cases, "product.yaml") if d.severity == "error"]
@@ -118,7 +118,7 @@ def test_a_case_for_another_target_may_stand_among_those_that_are_compared() -> 
 
 
 def test_a_case_that_another_ones_accesses_leave_nothing_for_says_what_keeps_it() -> None:
-    """What one case needs of sizes is asked of all calls, so that none is left for the case of the others."""
+    """A size condition of one case applies to all calls, so that no call is left for the case of the others."""
     other = "  - {mma: {atom: mma_sync}}\n"
     mine = "".join(one.replace("for: {", "for: {target: sm_90a, ") for one in (FIRST, SECOND))
     rest = REST.replace("{mma", "{for: {target: sm_90a}, mma")

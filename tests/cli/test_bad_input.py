@@ -218,9 +218,9 @@ def test_a_full_disk_under_stdout_is_said(tmp_path: Path, arguments: tuple[str, 
 def test_the_documentation_names_every_exit_code() -> None:
     """All there are; and that of SIGTERM, which ends what the guard would catch."""
     page = (ROOT / "docs/commands.md").read_text(encoding="utf-8")
-    (paragraph,) = (part for part in page.split("\n\n") if part.startswith("A command exits with"))
+    (table,) = (part for part in page.split("\n\n") if part.startswith("| code | meaning |"))
     codes = {exits.OK, exits.FINDINGS, exits.BROKEN, exits.DEFECT, exits.INTERRUPTED, exits.PIPE, 128 + signal.SIGTERM}
-    assert {int(number) for number in re.findall(r"\b\d+\b", paragraph)} == codes
+    assert {int(number) for number in re.findall(r"^\| (\d+) \|", table, re.MULTILINE)} == codes
 
 
 @pytest.mark.parametrize(

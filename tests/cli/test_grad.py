@@ -80,7 +80,7 @@ def test_it_writes_again_over_its_own_file_and_over_no_other(folder: Path) -> No
     assert "The backward pass" in file.read_text()
     file.write_text(BACKWARD)
     other = grad(*arguments)
-    assert other.exit_code == 2 and "is there already, and `cutegen grad` did not write it" in other.stderr
+    assert other.exit_code == 2 and "already exists, and `cutegen grad` did not write it" in other.stderr
     assert file.read_text() == BACKWARD
 
 

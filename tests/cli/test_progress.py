@@ -1,4 +1,4 @@
-"""What people see while something takes long: a few plain lines, or bars on a terminal."""
+"""Progress of long commands: a few plain lines, or bars on a terminal."""
 
 from __future__ import annotations
 

@@ -124,7 +124,7 @@ def test_init_overwrites_nothing(tmp_path: Path) -> None:
     assert cutegen("init", "mine", "--op", "elementwise").exit_code == 0
     before = snapshot(tmp_path)
     result = cutegen("init", "mine", "--op", "probe")
-    assert result.exit_code == 2 and "is there already" in result.stderr and snapshot(tmp_path) == before
+    assert result.exit_code == 2 and "already exists" in result.stderr and snapshot(tmp_path) == before
 
 
 def test_init_leaves_a_schema_of_others_alone(tmp_path: Path) -> None:
@@ -180,7 +180,7 @@ def test_init_quotes_a_path_with_spaces(tmp_path: Path) -> None:
         (["build", "specs", "--jobs", "many"], "many"),
         (["build", "specs", "--check", "--diff"], "exclude each other"),
         (["explain", "specs/one.yaml", "--kernel", "two"], "no kernel `two`"),
-        (["init", "one", "--op", "elementwise"], "is there already"),
+        (["init", "one", "--op", "elementwise"], "already exists"),
         (["init", "b", "--op", "gemm"], "the starter spec cannot have a kernel named `b`"),
         (["verify", "specs", "--on", "tpu"], "--on"),
         (["no-such-verb"], "no-such-verb"),
@@ -220,7 +220,7 @@ def test_build_prints_a_line_for_each_kernel(tmp_path: Path) -> None:
     assert lines[0].split() == ["kernel", "compiled", "registers", "spills", "shared", "memory", "verified", "file"]
     assert [line.split()[0] for line in lines[1:]] == ["one", "two"]
     assert "sm_80, sm_90a  24  " in lines[1]
-    assert "0 B     0 B            cpu (emulator): 1 case (1 in 3 orders), 1 host check, all within bounds " in lines[1]
+    assert "0 B            passed on cpu (emulator): 1 case (1 in 3 orders), 1 host check, all within " in lines[1]
     assert lines[1].endswith("  generated/one.py written")
     assert "compiled one for sm_80" in result.stderr and "compiling: 4" in result.stderr
     assert "\x1b" not in result.output
@@ -380,7 +380,7 @@ def test_explain_builds_to_the_same_bytes(spec: Path) -> None:
 
 
 def test_explain_is_complete(tmp_path: Path) -> None:
-    """What it prints has nothing left to infer."""
+    """The printed spec has nothing left to infer."""
     specs = project(tmp_path, "one")
     (specs / "one.yaml").write_text(cutegen("explain", specs / "one.yaml").stdout)
     assert "# inferred" not in cutegen("explain", specs / "one.yaml").stdout
@@ -409,8 +409,8 @@ def test_verify_says_that_nothing_was_executed(tmp_path: Path, on: str, monkeypa
         (
             ["passed", "not run"],
             0,
-            "cpu (emulator): 1 case (1 in 3 orders), 1 host check, all within bounds (largest error 0.25 of its "
-            "bound), 1 too large",
+            "passed on cpu (emulator): 1 case (1 in 3 orders), 1 host check, "
+            "all within bounds (largest error 0.25 of its bound), 1 too large",
         ),
         (["passed", "failed"], 1, "FAILED on cpu (emulator)"),
         (["not run"], 2, "not executed (every case is too large: "),
@@ -480,7 +480,7 @@ def test_check_refuses_what_was_verified_in_part_unless_told_otherwise(
     monkeypatch.setattr("cutegen.verbs.building.verification.emulator_missing", lambda: None)
     monkeypatch.setattr("cutegen.verbs.building.verification.verify_all", StandInVerifier())
     told = cutegen("verify", specs, "--on", "cpu", "--quick")
-    assert told.exit_code == 0 and "what was run is the text" not in told.stderr, "it is that of the file"
+    assert told.exit_code == 0 and "the text generated from its spec" not in told.stderr, "it is that of the file"
 
 
 def test_verify_says_where_the_file_is_not_what_it_ran(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -495,9 +495,9 @@ def test_verify_says_where_the_file_is_not_what_it_ran(tmp_path: Path, monkeypat
     result = cutegen("verify", specs, "--on", "cpu")
     notes = [line for line in result.stderr.splitlines() if line.startswith("note: ")]
     assert result.exit_code == 0 and len(notes) == 2
-    assert notes[0].startswith("note: generated/edited.py: edited: it was edited by hand; what was run is the text")
+    assert notes[0].startswith("note: generated/edited.py: edited: it was edited by hand; the text generated from")
     assert "`cutegen build --force specs/edited.yaml` drops it" in notes[0]
-    assert notes[1].startswith("note: generated/stale.py: stale: its spec changed; what was run is the text")
+    assert notes[1].startswith("note: generated/stale.py: stale: its spec changed; the text generated from")
     told = data_of(cutegen("verify", specs, "--on", "cpu", "--format", "json"))["notices"]
     assert [f"note: {notice}" for notice in told] == notes
 

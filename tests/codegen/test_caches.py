@@ -1,4 +1,4 @@
-"""What a spec says of the L1 cache is on the accesses of the PTX, and on no others; and it changes no result."""
+"""The cache hint of a spec is on its accesses in the PTX and on no others, and changes no result."""
 
 from __future__ import annotations
 

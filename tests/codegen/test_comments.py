@@ -132,7 +132,7 @@ def test_seed_004_values(tmp_path: Path) -> None:
     ],
 )
 def test_elementwise_fragments(dtype: str, schedule: str, shape: str, tmp_path: Path) -> None:
-    """What a thread holds: vectors first, then how many of them."""
+    """The values of a thread: the vector, then the number of vectors."""
     generated = generate(ELEMENTWISE % {"dtype": dtype, "schedule": schedule}, "specs/probe.yaml").modules[0]
     found = printed_shapes(generated.text, {"tDgS": "tDgS = vectors("}, tmp_path)
     vector, count = re.fullmatch(r"\(\((\d+),\(?([\d,]+)\)?\)\)", shape).groups()  # type: ignore[union-attr]
@@ -156,4 +156,4 @@ def test_neighbours_of_a_column_are_told_of_where_there_are_any(column: str, per
     schedule = f'mma: {mma}, smem: {{B: {{layout: "{column}"}}}}, '
     text = generate((GEMM % values).replace("schedule: {", "schedule: {" + schedule), "x.yaml").modules[0].text
     assert text.count("# Within a column, ") == 1
-    assert ("what a thread reads at once stands together" in text) == together
+    assert ("the elements of one access of a thread are contiguous" in text) == together

@@ -28,7 +28,7 @@ class Counting(Environment):
 
 
 def printed(text: str) -> tuple[str, int]:
-    """What a template prints in a process of its own, as it were, and how many templates were compiled for it."""
+    """The text of a template as in a fresh process, and the number of templates compiled for it."""
     environment = Counting(loader=DictLoader({"a": text}), bytecode_cache=CompiledTemplates())
     return environment.get_template("a").render(x=3), environment.compiled
 

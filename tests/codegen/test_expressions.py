@@ -97,7 +97,7 @@ def devices() -> list[str]:
 
 
 def results(module: ModuleType, x: torch.Tensor, y: torch.Tensor, d: torch.Tensor, alpha: float) -> list[torch.Tensor]:
-    """What the reference says, and with a GPU what the kernel says."""
+    """The result of the reference, and on a GPU that of the kernel."""
     found = [module.reference(x, y, alpha, d=d)]
     if "cuda" in devices():
         on_gpu = [t.cuda() for t in (x, y)]

@@ -1,4 +1,4 @@
-"""What `generate` does with the kernels of a file."""
+"""`generate` on the kernels of a file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `reference` computes of a function does not depend on what the function stands in, or what stands in it."""
+"""The result of a function in `reference` does not depend on surrounding or nested expressions."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def backward(kernel: str, reads: list[str], writes: list[str], scalars: list[str
 
 
 def printed(text: str, resolved: dict[str, KernelSpec]) -> str:
-    """What a module prints of its op; specs that differ by their op only are resolved once."""
+    """The op's part of a module; specs that differ only in their op are resolved once."""
     of, *beside = read_specs(text)
     gradients, problems = gradients_of(of, beside)
     assert not problems and gradients

@@ -145,7 +145,7 @@ def test_each_target_gets_its_own_code(outcomes: dict[str, Outcome], target: str
 
 @pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
 def test_spills_agree_with_ptxas(outcomes: dict[str, Outcome], target: str, tmp_path: Path) -> None:
-    """What is counted in the SASS is what ptxas says of the same kernel when it is asked."""
+    """Counts in the SASS agree with the report of ptxas on the same kernel."""
     resources = compiled(outcomes, f"spill {target}").artefact.resources
     assert resources.registers == 64
     assert resources.stack is not None and resources.stack > 0

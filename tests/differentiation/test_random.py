@@ -85,7 +85,7 @@ def test_an_output_that_is_used_again(first: str, second: str, seed: int) -> Non
 @settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
 @given(trees(REDUCED), trees(REDUCED, (*LEAVES, "R", "R")), st.sampled_from(("", " + R * R")), st.integers(0, 3))
 def test_an_input_that_is_overwritten(first: str, second: str, more: str, seed: int) -> None:
-    """What is left of it is read where that says all of it, what it was where not."""
+    """The updated tensor is read if it suffices, otherwise the tensor before the call."""
     hold("rowwise", [f"q = {first}{more}", f"R = R + q * {first}", f"Y = R * sum(R, N) + {second}"], seed)
 
 

@@ -1,4 +1,5 @@
-"""What the pages show of terminals is what commands print: each is run, in the order of its page, in a folder like it.
+"""Terminal sessions on the pages match the commands' output: each command is run in the order of its page, in a
+matching folder.
 
 A block fenced as `console` has commands behind `$ `, each with all that it prints on both streams; `...` stands for
 lines that are left out, and at the end of a line for the rest of it. A block with a title is a file of that name.
@@ -44,7 +45,7 @@ def commands(session: str) -> Iterator[tuple[str, list[str]]]:
 
 
 def pattern(lines: list[str]) -> str:
-    """What an output must match that is shown in these lines."""
+    """The pattern that an output shown as these lines must match."""
     made = ""
     for line in lines:
         if line == "...":
@@ -59,7 +60,7 @@ def pattern(lines: list[str]) -> str:
 
 
 def run(command: str, folder: Path) -> str:
-    """What a command prints."""
+    """The output of a command."""
     name, *arguments = shlex.split(command)
     if name == "cutegen":
         done = CliRunner().invoke(cli, arguments, prog_name="cutegen")

@@ -1,4 +1,4 @@
-"""What stands in a cell is what the layout says: every picture of a layout, held to counting by hand."""
+"""Cells show the values of the layout: every picture of a layout, compared with counting by hand."""
 
 from __future__ import annotations
 
@@ -217,7 +217,7 @@ def test_the_map_of_the_add_notebook_is_drawn_whole() -> None:
 def test_a_tile_that_was_not_given_is_guessed_and_said(layout: str, tile: str) -> None:
     figure = draw_layouts([layout], threads=True)
     assert figure.title == f"{layout} on a tile of {tile}"
-    assert figure.notes[0] == f"Nothing says how wide the tile is: {tile} is assumed, see --tile."
+    assert figure.notes[0] == f"The width of the tile is unknown: {tile} is assumed, see --tile."
 
 
 def test_make_layout_tv_says_its_tile() -> None:

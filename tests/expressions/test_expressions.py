@@ -170,7 +170,7 @@ TYPES = {dtype.value.upper(): dtype for dtype in Dtype if dtype is not Dtype.boo
 
 
 def stored(text: str, types: Mapping[str, Dtype], accumulator: Dtype | None = None) -> Expr:
-    """What a single statement stores, annotated."""
+    """The annotated value that a single statement stores."""
     (statement,) = annotate(parse_compute(text), types, accumulator)
     assert statement.stored is not None
     return statement.stored

@@ -104,7 +104,7 @@ def test_reductions_that_nest_too_deep_are_refused() -> None:
 
 
 def typed(text: str, kind: Dtype, accumulator: Dtype | None = None) -> Expr:
-    """What a local value is computed as, where X is of a kind."""
+    """The type in which a local value is computed, for X of a kind."""
     first, *_ = annotate(parse_compute([f"v = {text}", "Y = v"]), {"X": kind}, accumulator)
     return first.value
 

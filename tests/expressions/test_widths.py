@@ -211,7 +211,7 @@ def results_of(statements: tuple[Typed, ...], given: Mapping[str, int]) -> dict[
 
 
 def results(statements: tuple[Typed, ...], given: Mapping[str, int]) -> list[tuple[str, int]]:
-    """What is stored in each output."""
+    """The value that is stored in each output."""
     values = results_of(statements, given)
     stored = [one.target for one in statements if one.stored is not None]
     return [(name, wrapped(values[name], TYPES[name])) for name in stored]

@@ -54,7 +54,7 @@ def main() -> int:
 
 
 def _progress() -> Callable[[Tally], None]:
-    """What prints a line about a tally now and then, and each new kind of finding at once."""
+    """A function that prints a line about a tally periodically, and each new kind of finding at once."""
     started = said = time.monotonic()
     known: set[str] = set()
 

@@ -93,8 +93,8 @@ def _build_batch(batch: list[tuple[int, Made]], seed: int, workers: int, out: Pa
 
 
 def _failures(units: tuple[Unit, ...], workers: int) -> tuple[dict[str, str], int]:
-    """What is wrong with kernels that were compiled for their targets, and of those that compiled, run, by name; and
-    how many of the others have an output of which nothing can be said.
+    """The problems, by name, of kernels that were compiled for their targets and then run; and the number of the others
+    with an output that cannot be judged.
     """
     compilations = compile_units(
         units, workers=workers, cache=None, on_start=lambda count: None, on_done=lambda what, outcome: None

@@ -37,7 +37,7 @@ def compact(chance: Chance, sizes: tuple[int, ...], split: float = 0.3) -> str:
 
 
 def anything(chance: Chance) -> Any:
-    """What somebody might write as a layout."""
+    """A layout as a user might write it."""
     rank = chance.randint(1, 5)
     match chance.randrange(6):
         case 0:

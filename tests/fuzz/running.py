@@ -72,7 +72,7 @@ def _slices(whole: Slice) -> Iterator[Slice]:
 
 
 def _after(job: Slice, ending: Ending, tally: Tally) -> list[Slice]:
-    """What is left of a job whose process ended in the middle: what came before is tried again, to be counted.
+    """The rest of a job whose process ended early: completed specs are repeated, to be counted.
 
     Raises RuntimeError for a process that began with none.
     """

@@ -1,4 +1,4 @@
-"""What came of many specs: how many were made and accepted, of what, and which findings there are."""
+"""The results of many specs: how many were generated and accepted, of which kinds, and the findings."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ class Finding:
 
 @dataclass
 class Outcome:
-    """What came of a spec: whether it was accepted, the codes that were said of it, and findings."""
+    """The result of a spec: whether it was accepted, its diagnostic codes, and findings."""
 
     accepted: bool = False
     codes: tuple[str, ...] = ()
@@ -79,7 +79,7 @@ class Overdue(BaseException):
 
 @dataclass(frozen=True)
 class Depth:
-    """What a spec goes through besides what every one does, since it takes longer than all of that."""
+    """The checks that only some specs go through, since they take longer than all others."""
 
     advice: bool = True
     draw: bool = True
@@ -89,7 +89,7 @@ class Depth:
 
     @classmethod
     def of(cls, number: int) -> Depth:
-        """What the spec of that number goes through, where there are many."""
+        """The checks for the spec of that number, among many."""
         return cls(number % 4 == 0, number % 8 == 1, number % 64 == 1, number % 16 == 3, number % 64 == 5)
 
 
@@ -243,7 +243,7 @@ def _show(module: Module, html: bool) -> None:
 
 
 def _verbs(file: Path, outcome: Outcome) -> None:
-    """What the command line says of the file, and how it ends."""
+    """The output of the command line for the file, and its exit code."""
     from cutegen.cli import cli
 
     for verb, form in (("lint", "github"), *product(("lint", "explain", "show"), ("text", "json"))):

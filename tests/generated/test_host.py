@@ -155,7 +155,7 @@ def test_what_nobody_can_explain_is_raised_as_it_was(
 def test_why_an_output_cannot_be_made_is_said(
     build: Callable[..., tuple[ModuleType, list[str]]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is wrong with an argument comes first."""
+    """Errors of an argument come first."""
     module, _ = build("sm_80", (8, 0))
 
     def fails(*_: object, **__: object) -> None:

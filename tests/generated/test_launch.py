@@ -1,4 +1,4 @@
-"""What the compiled host code of a generated module refuses by itself, so that its Python need not look."""
+"""Errors that the compiled host code of a generated module raises itself, so that its Python need not check."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the specs of losses and of quantised rows compute is what torch's own functions give."""
+"""The specs of losses and of quantised rows agree with torch's functions."""
 
 from __future__ import annotations
 

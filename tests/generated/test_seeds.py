@@ -1,4 +1,4 @@
-"""What the published texts behind `specs/` print comes out of the specs, the algebra and the generated modules."""
+"""The specs, the algebra and the generated modules reproduce the output of the published texts behind `specs/`."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def imported(text: str, files: Set[str]) -> Iterator[str]:
 
 
 def graph_of(texts: Mapping[str, str]) -> Graph:
-    """What each file imports of the others."""
+    """The imports among files."""
     files = texts.keys()
     return {name: {other for other in imported(text, files) if other in files} - {name} for name, text in texts.items()}
 
@@ -53,7 +53,7 @@ def room_of(module: str) -> str:
 
 
 def rooms_of(graph: Graph) -> Graph:
-    """What each room imports of the others."""
+    """The imports among rooms."""
     found: dict[str, set[str]] = {}
     for name, others in graph.items():
         found.setdefault(room_of(name), set()).update({room_of(other) for other in others} - {room_of(name)})
@@ -80,7 +80,7 @@ def circles(graph: Graph) -> list[set[str]]:
 
 @cache
 def house() -> Graph:
-    """What each file of cutegen imports of the others."""
+    """The imports among the files of cutegen."""
     return graph_of({name: file.read_text(encoding="utf-8") for name, file in FILES.items()})
 
 

@@ -1,4 +1,4 @@
-"""What `make test` leaves for `make sweep`: tables name tests that exist, as other names would do nothing."""
+"""The lists that `make test` leaves for `make sweep` name existing tests, since other names would have no effect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What mypy is told not to look into: parts of torch that only torch itself imports."""
+"""Modules that mypy skips: parts of torch that only torch itself imports."""
 
 from __future__ import annotations
 

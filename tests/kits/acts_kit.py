@@ -40,7 +40,7 @@ Change = Callable[[Agent, int, Act], Sequence[Act]]
 
 @dataclass(frozen=True)
 class Run:
-    """What agents do once barriers are initialised, and the arrivals of each array of these."""
+    """The acts of agents once barriers are initialised, and the arrivals of each array of barriers."""
 
     acts: Mapping[Agent, Sequence[Act]]
     arrivals: Mapping[str, int]

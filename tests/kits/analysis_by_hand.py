@@ -22,7 +22,7 @@ Coordinates = np.ndarray  # of integers, shape (threads, values, modes)
 
 
 def image(layout: Layout) -> np.ndarray:
-    """What a layout maps 0, 1, ... to."""
+    """The values of a layout at 0, 1, ...."""
     return of_strides(layout.shape, layout.stride)
 
 
@@ -102,8 +102,9 @@ class Memory:
 
 
 def problems(plan: Plan, sizes: Mapping[str, int]) -> set[str]:
-    """What goes wrong at these sizes: `bounds` where an access leaves its tensor, `coverage` where the output is not
-    written once, or a gemm's operand not copied once; `broken` where the plan makes no kernel at all."""
+    """The failures at these sizes: `bounds` if an access leaves its tensor, `coverage` if the output is not written
+    once, or a gemm's operand not copied once; `broken` if the plan gives no kernel.
+    """
     try:
         match plan:
             case ElementwisePlan():

@@ -1,4 +1,4 @@
-"""What the compiled PTX of a generated module really accesses, address by address, and what that costs counted by hand.
+"""The actual accesses of the compiled PTX of a generated module, address by address, and their cost counted by hand.
 
 `Recording` runs one block of a module's kernel in the emulator and notes every access of its threads to global and
 shared memory. Sizes are the least that fill the tile of that block.
@@ -46,7 +46,7 @@ def flat(value: Any) -> list[int]:
 
 
 def image(shape: Any, stride: Any) -> np.ndarray:
-    """What a layout maps 0, 1, ... to, first mode fastest."""
+    """The values of a layout at 0, 1, ..., first mode fastest."""
     found = np.zeros(1, np.int64)
     for extent, step in zip(flat(shape), flat(stride), strict=True):
         found = (np.arange(extent)[:, None] * step + found[None, :]).reshape(-1)

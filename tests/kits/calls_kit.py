@@ -8,7 +8,7 @@ from typing import Any
 
 
 def arguments_of(module: ModuleType, device: str = "cpu", **sizes: int) -> list[Any]:
-    """What `make_inputs` and `make_outputs` make."""
+    """The arguments from `make_inputs` and `make_outputs`."""
     inputs = module.make_inputs(**sizes, device=device)
     count = len(module.INPUTS)
     tensors = dict(zip(module.INPUTS, inputs, strict=False)) | module.make_outputs(**sizes, device=device)
@@ -16,7 +16,7 @@ def arguments_of(module: ModuleType, device: str = "cpu", **sizes: int) -> list[
 
 
 def call(module: ModuleType, name: str, arguments: Sequence[Any]) -> Any:
-    """What a function of the module gives, such as the kernel's own or `reference`."""
+    """The result of a function of the module, such as the kernel's own or `reference`."""
     given = dict(zip(module.TENSORS, arguments, strict=False))
     places = [given[name] for name in module.INPUTS]
     named = {name: x for name, x in given.items() if name not in module.INPUTS}

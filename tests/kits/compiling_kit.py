@@ -1,4 +1,4 @@
-"""What tests of compiled code have in common, whose fixture `compiler` is in `conftest`."""
+"""Shared code for tests of compiled code; their fixture `compiler` is in `conftest`."""
 
 from __future__ import annotations
 
@@ -7,4 +7,4 @@ from collections.abc import Callable, Sequence
 from cutegen.compiling import Job, Outcome
 
 Compiler = Callable[[Sequence[Job]], list[Outcome]]
-"""What compiles jobs, and gives the outcome of each."""
+"""A function that compiles jobs, and returns the outcome of each."""

@@ -20,6 +20,6 @@ INCLUDES = ("--includedir", "--dlpack-includedir")
 
 @cache
 def config(option: str) -> str:
-    """What TVM FFI says of where it is."""
+    """The paths that TVM FFI reports."""
     command = [sys.executable, "-m", "tvm_ffi.config", option]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()

@@ -1,4 +1,4 @@
-"""What kernels of another file call."""
+"""Functions that kernels of another file call."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class Gemm:
     clusters: int = 2
 
     def compile_for(self, arch: str, options: tuple[Any, ...] = ()) -> Any:
-        """What the example compiles to, of bf16 with sums in f32."""
+        """The compiled example, for bf16 with sums in f32."""
         import cutlass
         from cutlass import cute
         from cutlass.cute.runtime import make_fake_stream, make_fake_tensor

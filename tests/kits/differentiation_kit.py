@@ -15,7 +15,7 @@ from cutegen.language.reader import read_specs
 SIZES = {"A": 2, "B": 2, "M": 3, "N": 5, "T": 3, "H": 2, "D": 4, "Q": 3, "K": 5, "G": 2}
 ROWS = {"x": "M,N f64", "y": "M,N f64", "z": "M,N f64", "w": "M f64"}
 VALUES = {name: of(named(name, text.split()[0].split(","))) for name, text in ROWS.items()}
-"""What the names in a text of `numbers` stand for in sums."""
+"""The meaning of names in a text of `numbers`, in sums."""
 
 _OPERATIONS = {
     "+": torch.add, "-": torch.sub, "*": torch.mul, "/": torch.true_divide, "**": torch.pow, "<": torch.lt,
@@ -56,7 +56,7 @@ def lines(spec: KernelSpec) -> list[str]:
 
 
 def run(spec: KernelSpec, values: Mapping[str, torch.Tensor], sizes: Mapping[str, int]) -> dict[str, torch.Tensor]:
-    """What a spec's statements give, in float64 whatever their types are; values have their tensors' modes."""
+    """The results of a spec's statements, in float64 regardless of their types; values have their tensors' modes."""
     modes = list(dict.fromkeys(mode for tensor in spec.tensors for mode in tensor.shape))
     known: dict[str, torch.Tensor] = {}
     for tensor in spec.tensors:

@@ -1,4 +1,4 @@
-"""What tests of pictures share: layouts counted by hand, pictures read back, and images decoded."""
+"""Shared code for tests of pictures: layouts counted by hand, pictures read back, and images decoded."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def extent(shape: Any) -> int:
 
 
 def value_at(shape: Any, stride: Any, index: int) -> int:
-    """What a layout makes of a linear index, first mode fastest: the definition, digit by digit."""
+    """The value of a layout at a linear index, first mode fastest: the definition, digit by digit."""
     if isinstance(shape, int):
         return index * int(stride)
     total = 0

@@ -1,4 +1,4 @@
-"""What a field of a spec can have an effect on: code, verification, measuring, tuning, and what is expected of code."""
+"""The possible effects of a field: code, verification, measuring, tuning, and expectations of code."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def zero(negative: bool, kind: str) -> int:
 
 
 def nan_of(operands: list[int], kind: str) -> int:
-    """What the device writes for NaN: one pattern, but for f64 the first NaN operand made quiet."""
+    """The device's pattern for NaN: a fixed one, but for f64 the first NaN operand made quiet."""
     if kind != "f64":
         return NAN[kind]
     return next((b | 1 << 51 for b in operands if is_nan(b, kind)), 0xFFF8000000000000)

@@ -168,7 +168,7 @@ def module_text(
 
 
 def built(text: str, folder: Path) -> Build:
-    """What a module of that text compiles to."""
+    """The compiled module of that text."""
     path = folder / "hopper_gemm.py"
     path.write_text(text, encoding="utf-8")
     spec = importlib.util.spec_from_file_location("hopper_gemm", path)

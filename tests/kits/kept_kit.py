@@ -22,8 +22,8 @@ def module_of(text: str) -> Module:
 
 
 def problems_of(text: str, names: Collection[str], folder: Path, changes: Mapping[str, str] | None = None) -> list[str]:
-    """What is wrong with the module of a spec, with changes to its text, in those of its cases that have these names;
-    of a schedule of several cases in those of the first. With changes it ends at the first problem.
+    """The problems of the module of a spec, with changes to its text, in the named cases; for a schedule of several
+    cases, in those of the first. With changes, it stops at the first problem.
     """
     module = module_of(text)
     kernel = module.plan.kernels[0]
@@ -37,7 +37,7 @@ def problems_of(text: str, names: Collection[str], folder: Path, changes: Mappin
 def problems_in(
     text: str, cases: Iterable[Case], folder: Path, changes: Mapping[str, str] | None = None
 ) -> Iterator[str]:
-    """What is wrong with the module of a spec, with changes to its text, in some cases: the next problem when asked."""
+    """The problems of the module of a spec, with changes to its text, in some cases, one at a time."""
     module = module_of(text)
     printed = module.text
     for old, new in (changes or {}).items():

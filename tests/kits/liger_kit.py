@@ -166,7 +166,7 @@ class Launched:
 
 
 def _rows(pointer: Tensor, rows: int, stride: int, *inner: int) -> Tensor:
-    """What a kernel finds at a pointer: rows at a stride, what is in each of them without gaps."""
+    """The memory at a kernel's pointer: rows at a stride, each without gaps."""
     strides = torch.empty(inner, device="meta").stride()
     return pointer.as_strided((rows, *inner), (stride, *strides), pointer.storage_offset())
 

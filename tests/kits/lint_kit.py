@@ -1,4 +1,4 @@
-"""What tests of rules share: what is said about a text or a spec, and one case of a rule."""
+"""Shared code for tests of rules: the diagnostics of a text or a spec, and one case of a rule."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def found_in(text: str) -> tuple[Diagnostic, ...]:
 
 
 def advice(text: str) -> list[Diagnostic]:
-    """What is said on the speed of a kernel that is right."""
+    """The advice on speed for a correct kernel."""
     reports = [resolved(spec, performance=True)[1] for spec in read_specs(text, "x.yaml")]
     return [d for report in reports for d in report.diagnostics if d.code in ADVICE]
 
@@ -47,8 +47,9 @@ def checked(spec: KernelSpec) -> list[Diagnostic]:
 
 
 def hit_of_case(base: str, changes: dict[str, str], code: str, words: str, before: str, after: str) -> Diagnostic:
-    """What is said under `code` about a base spec with changes, in its exact place, marked by `«` in what replaces
-    something. Replacing `before` by `after` takes it away."""
+    """The diagnostic with `code` of a changed base spec, at its exact place, marked by `«` in the replacement.
+    Replacing `before` by `after` takes it away.
+    """
     text = base
     for old, new in changes.items():
         assert text.count(old) == 1, (old, "the case must say what it changes")

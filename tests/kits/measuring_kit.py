@@ -107,6 +107,6 @@ def module_of(function: Callable[..., object], name: str = "work") -> ModuleType
 
 
 def called(function: Callable[..., Any], arguments: Arguments, number: int = 0) -> Any:
-    """What a function gives that takes what the generated one takes."""
+    """The result of a function with the generated one's signature."""
     places, named = arguments.call(number)
     return function(*places, **named)

@@ -80,7 +80,7 @@ def state_of_package() -> str:
 
 
 def kept(name: str, texts: Sequence[str], make: Callable[[], Made]) -> Made:
-    """What is made of some texts, by earlier tests or now."""
+    """The modules generated from some texts, by earlier tests or now."""
     path = KEPT / state_of_package() / f"{name}-{hashlib.sha256(repr(texts).encode()).hexdigest()[:16]}.pickle"
     with contextlib.suppress(OSError):
         if is_trusted(path):

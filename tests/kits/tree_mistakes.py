@@ -101,7 +101,7 @@ _IS_LEFT = ("fetch < k_tiles", "k_tile < k_tiles")
 
 
 def _wrong(one: Statement) -> Iterator[tuple[str, tuple[Statement, ...]]]:
-    """What can be wrong with a statement, in words, and what stands instead of it then."""
+    """The mistakes of a statement, in words, each with the statement that replaces it."""
     if isinstance(one, _OF_BLOCK):
         yield "by some threads", (If("tidx % 32 == 0", (one,)),)
         yield "by one warp", (If("warp_idx == 0", (one,)),)

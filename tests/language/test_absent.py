@@ -1,4 +1,4 @@
-"""What is told of what the language does not have, and that the documentation says so of nothing that it has."""
+"""Errors about features that the language lacks; the documentation lists no existing feature as missing."""
 
 from __future__ import annotations
 

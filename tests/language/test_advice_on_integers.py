@@ -1,4 +1,4 @@
-"""What lint says to write for a function of integers gives what that function gives."""
+"""The replacements that lint suggests for functions of integers agree with those functions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What lint says to write for a function of torch gives what that function gives, for special values too."""
+"""The replacements that lint suggests for torch functions agree with those functions, also for special values."""
 
 from __future__ import annotations
 

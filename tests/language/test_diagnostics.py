@@ -39,7 +39,7 @@ def test_one_problem_of_names_is_one_message(names: str, code: str) -> None:
 
 @pytest.mark.parametrize("listed", [False, True])
 def test_a_misspelt_atom_names_the_family_that_is_meant(listed: bool) -> None:
-    """What else is wrong is told of that family's words; where nothing is, the atom alone is."""
+    """Further errors refer to the fields of that family; otherwise only the atom is reported."""
     written = "{mma: {atom: «wgma}, warps: {roles: pingpong}, cluster: {M: 2}, cluser: {M: 2}}"
     _, _, schedule = GEMM.partition("schedule:\n")
     head = GEMM.replace(f"schedule:\n{schedule}", "").replace("f32", "bf16")
@@ -56,10 +56,10 @@ def with_places(declared: str) -> tuple[str, str]:
 # In each replacement `«` marks the expected place. Base, what is replaced, by what, code, words.
 CASES = [
     # The op that torch knows
-    (ADD, "kernel: add", "kernel: add\ntorch: {op: «add}", "CG138", "no name of an op"),
-    (ADD, "kernel: add", "kernel: add\ntorch: {op: «aten::add}", "CG138", "the ops of torch"),
-    (ADD, "kernel: add", "kernel: add\ntorch: {op: «my::add.out}", "CG138", "no name of an op"),
-    (ADD, "kernel: add", "kernel: add\ntorch: {«backward: add_bwd}", "CG139", "there is no `op`"),
+    (ADD, "kernel: add", "kernel: add\ntorch: {op: «add}", "CG138", "not the name of an op"),
+    (ADD, "kernel: add", "kernel: add\ntorch: {op: «aten::add}", "CG138", "belongs to torch"),
+    (ADD, "kernel: add", "kernel: add\ntorch: {op: «my::add.out}", "CG138", "not the name of an op"),
+    (ADD, "kernel: add", "kernel: add\ntorch: {«backward: add_bwd}", "CG139", "needs `op`"),
     (ADD, "kernel: add", "kernel: add\ntorch: {op: my::add, backward: «a-b}", "CG139", "not an identifier"),
     (ADD, "role: out}", "role: inout}\ntorch: {op: my::add, «backward: add_bwd}", "CG139", "is read and written"),
     (ADD, "scalars: {alpha: f32}", "scalars: {alpha: f32, «ctx: f32}\ntorch: {op: my::add}", "CG113", "ctx"),
@@ -89,10 +89,10 @@ CASES = [
     (ADD, "kernel: add", "kernel: «!x add", "CG012", "!x"),
     (ADD, "kernel: add", "kernel: «!!python/name:os.system add", "CG012", "python"),
     (ADD, "tensors:\n", "tensors: «!!omap\n", "CG012", "omap"),
-    (ADD, "cutegen: 1", "cutegen: !!int «x", "CG017", "not of the type"),
+    (ADD, "cutegen: 1", "cutegen: !!int «x", "CG017", "does not match its tag"),
     (ADD, "cutegen: 1", "cutegen: «" + "1" * 500, "CG017", "500 characters"),
-    (ADD, "scalars: {alpha: f32}", "scalars: &s {alpha: «*s}", "CG013", "inside what it stands for"),
-    (ADD, "scalars: {alpha: f32}", "scalars: {alpha: «*nothing}", "CG013", "stands for nothing"),
+    (ADD, "scalars: {alpha: f32}", "scalars: &s {alpha: «*s}", "CG013", "inside the value that it refers to"),
+    (ADD, "scalars: {alpha: f32}", "scalars: {alpha: «*nothing}", "CG013", "refers to nothing"),
     (ADD, "  B: {", "  «<<: {x: y}\n  B: {", "CG014", "merge key"),
     (ADD, "copy: {atom", "copy: {thread_layout: «(4,2):(2,1), atom", "CG015", "commas"),
     (ADD, "[M, N], dtype: f32, role", "[M, «(4,2)], dtype: f32, role", "CG015", "commas"),
@@ -177,13 +177,13 @@ CASES = [
     (ADD, "kernel: add", "kernel: «tomllib", "CG111", "in place of the module `tomllib`"),
     (ADD, "kernel: add", "kernel: «yaml", "CG111", "`yaml_rows`"),
     (ADD, "kernel: add", "kernel: «'add '", "CG110", "`add ` begins or ends with white space"),
-    (ADD, "kernel: add", "matrix: {a: [M, N]}\nkernel: «add", "CG112", "there already"),
-    (ADD, "kernel: add", "matrix: {a: [M, N], b: [1, 2, 3]}\nkernel: «add_{a}", "CG112", "there already"),
+    (ADD, "kernel: add", "matrix: {a: [M, N]}\nkernel: «add", "CG112", "already exists"),
+    (ADD, "kernel: add", "matrix: {a: [M, N], b: [1, 2, 3]}\nkernel: «add_{a}", "CG112", "already exists"),
     (ADD, "kernel: add", "matrix: {a: [M, N, «M]}\nkernel: add_{a}", "CG105", "names `M` twice"),
     (ADD, "kernel: add", "matrix: {a: [M, N], b: [1, «1]}\nkernel: add_{a}", "CG105", "names `1` twice"),
     (ADD, "kernel: add", "modules: [my_add]\nkernel: «my-add", "CG110", "not an identifier"),
     (ADD, "kernel: add", "modules: [copy_rows]\nkernel: «copy", "CG111", "`copy_rows`"),
-    (ADD, "kernel: add", "matrix: {a: [M, N]}\nmodules: [add_m]\nkernel: «add", "CG112", "there already"),
+    (ADD, "kernel: add", "matrix: {a: [M, N]}\nmodules: [add_m]\nkernel: «add", "CG112", "already exists"),
     (ADD, "kernel: add", "modules: [«my_add]\nkernel: add", "CG142", "no kernel `my_add`"),
     (ADD, "scalars: {alpha: f32}", "scalars: {alpha: f32, «lambda: f32}", "CG113", "Python write `lambda_`"),
     (ADD, "  B: {", '  «"B b": {', "CG113", "not an identifier"),
@@ -221,7 +221,7 @@ CASES = [
     (ADD, "C = A + alpha * B", "«D = alpha * B; C = A + D", "CG120", "several statements in one text"),
     (ADD, "C = A + alpha * B", "'C = A + «alpa * B'", "CG121", "did you mean `alpha`"),
     (ADD, "C = A + alpha * B", "C = A + alpha * B + «D", "CG121", "`D` is neither"),
-    (ADD, "C = A + alpha * B", "«D = A + alpha * B", "CG125", "used nowhere"),
+    (ADD, "C = A + alpha * B", "«D = A + alpha * B", "CG125", "never used"),
     (ADD, "C = A + alpha * B", "«c = A + alpha * B", "CG121", "did you mean `C`"),
     (ADD, "C = A + alpha * B", "«C[A] = B", "CG120", "scatter"),
     (ADD, "C = A + alpha * B", "«C += A + alpha * B", "CG120", "write `C = C + (A + alpha * B)`"),

@@ -1,4 +1,4 @@
-"""What is said of element types by other names, and of those that the language has not."""
+"""Errors about element types with foreign names, and about types that the language lacks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an error offers instead works: the nearest value of a list, the key that is missing, no mode that is refused."""
+"""Fixes that errors suggest work: the nearest value of a list, the missing key, no rejected mode."""
 
 from __future__ import annotations
 

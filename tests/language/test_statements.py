@@ -75,7 +75,7 @@ def test_a_list_of_one_is_a_list() -> None:
 CASES = [
     (SWIGLU, "s = sigmoid(G)", "s = sigmoid(«H)", "CG121", "neither a tensor nor a scalar"),
     (SWIGLU, "dU = dY * G * s\n", "dU = dY * G * «t\n  - t = s\n", "CG121", "used before it is computed"),
-    (SWIGLU, "  - s = sigmoid(G)\n", "  - s = sigmoid(G)\n  - «unused = G * s\n", "CG125", "used nowhere"),
+    (SWIGLU, "  - s = sigmoid(G)\n", "  - s = sigmoid(G)\n  - «unused = G * s\n", "CG125", "never used"),
     (SWIGLU, "  - dU = dY", "  - «s = G * s\n  - dU = dY", "CG122", "assigns to `s` twice"),
     (SWIGLU, "  - dG = ", "  - «dU = dY\n  - dG = ", "CG122", "assigns to `dU` twice"),
     (SWIGLU, "  - dU = dY * G * s\n", "  - «U = dY * G * s\n  - dU = U\n", "CG122", "whose role is in"),
@@ -86,7 +86,7 @@ CASES = [
     (SWIGLU, "dU = dY * G * s", "dU = «cast(s, i8) and True", "CG128", "a condition is needed"),
     (SWIGLU, "dU = dY * G * s", "dU = dY * «3e39 * s", "CG135", "does not fit in f32"),
     (SWIGLU, "s = sigmoid(G)", "s = sigmoid(G) + «coord(K)", "CG116", "not a mode here"),
-    (SWIGLU, "  - s =", "  - «s__ =", "CG125", "used nowhere"),
+    (SWIGLU, "  - s =", "  - «s__ =", "CG125", "never used"),
     (SWIGLU, "dG: {shape: [M, N]", "dG: {shape: «[N, M]", "CG129", "`dG` is [N, M], and `dU` [M, N]"),
     (SWIGLU, "compute:\n", "compute:\n  - «3\n", "CG103", "must be a text"),
     (ADAM, "M1 = beta * M1 + (1 - beta) * G", "M1 = (1 - beta) * G", "CG124", "never reads it before"),

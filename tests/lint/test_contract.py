@@ -1,4 +1,4 @@
-"""What inference narrows for callers: a note for each, whose line lifts it; a written promise stands or is refused."""
+"""Restrictions by inference get a note each, whose line lifts them; a written promise is kept or is an error."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a_promise_that_was_inferred_is_said_with_the_line_that_lifts_it(op: str
     given = refusing(op)
     (note,) = notes_of(spec(op, dtype, schedule=given))
     assert (note.code, note.severity) == ("CG225", "note")
-    assert f"only multiples of {step} are taken for N" in note.message
+    assert f"N must be a multiple of {step}" in note.message
     if op == "elementwise":
         assert note.help == "leave out `schedule.copy.fallback` for any N"
     else:
@@ -83,7 +83,9 @@ def test_a_written_width_is_named_where_it_is_what_narrows() -> None:
 
 def test_an_alignment_that_was_inferred_is_said_with_what_lifts_it() -> None:
     (note,) = notes_of(spec("gemm", align=None, divisible={"N": 4}, schedule=refusing("gemm")))
-    assert note.code == "CG226" and note.message.startswith("A, B, C: only addresses and strides in steps of 16 bytes")
+    assert note.code == "CG226" and note.message.startswith(
+        "A, B, C: addresses and strides must be multiples of 16 bytes"
+    )
     assert note.help == "write `align: 4` for A, B, C to take any; one access then moves 4 bytes of C, not 16"
     assert not notes_of(spec("gemm", align=4))
 
@@ -119,9 +121,9 @@ def rows(along: str, **tensor: str) -> str:
 def test_rows_that_are_not_torchs_own_are_said() -> None:
     (note,) = notes_of(rows("M"))
     assert (note.code, note.severity) == ("CG227", "note")
-    assert note.message == "X, Y: only what is contiguous along M is taken, which was inferred"
-    assert note.help == "write `major: M` where that is meant, or reduce along N"
-    assert "torch's own are contiguous along N" in note.notes
+    assert note.message == "X, Y: must be contiguous along M (inferred)"
+    assert note.help == "write `major: M` to keep it, or reduce along N"
+    assert "torch's defaults are contiguous along N" in note.notes
     assert "neighbours lie along M" in note.notes
     assert not notes_of(rows("M", major="M")) and not notes_of(rows("N"))
 
@@ -130,7 +132,7 @@ def test_a_probe_says_how_its_tensor_lies() -> None:
     tensors = {"A": {"shape": ["M", "N"], "dtype": "i32"}, "D": {"shape": ["T", "V"], "dtype": "i32", "role": "out"}}
     text = document("probe", tensors, "D = A", {"tv_layout": "(2,2):(1,2)", "tiler": {"M": 2, "N": 2}})
     (note,) = notes_of(text)
-    assert (note.code, note.help) == ("CG227", "write `major: M` where that is meant, or `major: N`")
+    assert (note.code, note.help) == ("CG227", "write `major: M` to keep it, or `major: N`")
 
 
 @pytest.mark.parametrize("promises", [{}, {"align": 16}, {"align": None}, {"align": None, "divisible": {"N": 4}}])

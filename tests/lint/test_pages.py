@@ -27,7 +27,7 @@ LINTED = [found for code, found in PAGES.items() if code not in BUILDING]
 def said_about(
     folder: Path, text: str, *, shell: bool = False, performance: bool = False, notes: bool = False
 ) -> tuple[Diagnostic, ...]:
-    """What is found in a folder that holds `text` as a spec, or what its commands write."""
+    """The diagnostics of a folder with `text` as a spec, or of its commands' output."""
     if shell:
         subprocess.run(["sh", "-c", text], cwd=folder, check=True)
         assert [path.name for path in folder.iterdir()] == ["spec.yaml"]

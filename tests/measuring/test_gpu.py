@@ -84,7 +84,7 @@ def test_the_limits_are_below_the_datasheet_and_not_far(session: Session, tmp_pa
 
 
 def test_a_warm_l2_is_faster(session: Session, tmp_path: Path) -> None:
-    """What fits into the L2 comes from memory where it is cold."""
+    """Data that fit the L2 come from memory if it is cold."""
     session.measure(request(tmp_path, elementwise("D = A"), {"M": 64, "N": 64}, peers=False, host=False))
     assert session.machine is not None
     rows = session.machine.l2_bytes // 4 // (2 * 1024 * 4)  # input and output are a quarter of it

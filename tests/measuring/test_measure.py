@@ -1,4 +1,4 @@
-"""What is measured is right, random, out of the cache and steady, or it has no figure."""
+"""Figures exist only for correct results on random data, with a cold cache and steady times."""
 
 from __future__ import annotations
 

@@ -140,7 +140,7 @@ def test_what_is_compiled_writes_all_outputs() -> None:
 
 
 def test_an_eager_result_is_no_argument(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Returning what is there already would take no time."""
+    """Returning what already exists would take no time."""
     made = Reference(("second = x.to(torch.int32)",), ("x", "second"))
     monkeypatch.setattr(Elementwise, "reference", lambda op, plan: made)
     arguments = make_arguments(plan().spec, SHAPE, 1, "cpu")

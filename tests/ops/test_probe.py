@@ -1,4 +1,4 @@
-"""What a probe computes."""
+"""The computation of a probe."""
 
 from __future__ import annotations
 

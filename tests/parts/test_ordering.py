@@ -1,6 +1,6 @@
-"""What counts as knowing: runs of a few acts that are right, and what they lack in others of almost the same acts.
+"""Happens-before: correct runs of a few acts, and the missing order in almost equal runs.
 
-Where all orders show another fault than one, or none, that stands third.
+If all orders show another fault than one order, or none, it is the third entry.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What agents do by a tree: texts are evaluated for each thread, and each statement does what its class says."""
+"""The acts of agents in a tree: texts are evaluated for each thread, and each statement acts as its class says."""
 
 from __future__ import annotations
 
@@ -213,7 +213,7 @@ def test_barriers_are_initialised_and_seen_before_they_are_used(name: str, prove
 
 
 def test_a_relaxed_arrival_tells_of_barriers_alone() -> None:
-    """What was written before is not seen by who waits."""
+    """A waiting thread does not see earlier writes."""
     peers = {("writer", 0, 0): tuple(range(32)), ("reader", 0, 0): tuple(range(32, 64))}
     for relaxed in (False, True):
         arrive, look = ClusterArrive(relaxed), If("tidx >= 32", (Look(("A",), "(0,)"),))

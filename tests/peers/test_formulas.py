@@ -1,4 +1,4 @@
-"""What a spec computes is known whatever its names are, and nothing is taken for what it is not."""
+"""Formulas of specs are recognised regardless of names, and never mistaken for others."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ def test_every_peer_computes_what_the_spec_says(make: Callable[[], Module], name
 
 @pytest.mark.parametrize("name", ["axpby", "gelu", "bias", "broadcast", "accumulate", "gemm epilogue", "narrow gemm"])
 def test_the_expression_that_is_compiled_writes_the_output(name: str) -> None:
-    """What `torch.compile` is given, without its compiler."""
+    """The argument of `torch.compile`, without its compiler."""
     module = KERNELS[name][0]()
     spec = module.spec
     arguments = make_arguments(spec, dict(zip(spec.modes, (12, 20, 28), strict=False)), 1, "cpu")

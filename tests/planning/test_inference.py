@@ -1,4 +1,4 @@
-"""What inference chooses where a spec leaves something out, and that it keeps what the spec says."""
+"""The choices of inference for omitted fields; written fields are kept."""
 
 from __future__ import annotations
 

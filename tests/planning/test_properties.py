@@ -1,4 +1,4 @@
-"""What inference and plans must hold for every spec, against counting by hand."""
+"""Properties of inference and plans for every spec, compared with counting by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is inferred where an operand of a product goes through a workspace."""
+"""Inference for products with an operand that goes through a workspace."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def test_the_schema_of_another_version_is_replaced(tmp_path: Path) -> None:
 def test_a_file_of_others_stays_and_no_spec_is_changed(tmp_path: Path) -> None:
     (tmp_path / SCHEMA_NAME).write_text('{"title": "mine"}')
     (tmp_path / "mine.yaml").write_text(TEXT)
-    with pytest.raises(CutegenError, match="no schema of cutegen"):
+    with pytest.raises(CutegenError, match="not a schema of cutegen"):
         connect([tmp_path / "mine.yaml"])
     assert (tmp_path / "mine.yaml").read_text() == TEXT
 

@@ -178,7 +178,7 @@ BROKEN = {
     "deep": (b"[" * 100_000, "JSON"),
     "twice": (
         text(of()).replace('"kernel": "one"', '"kernel": "one", "kernel": "one"').encode(),
-        '"kernel" stands twice',
+        '"kernel" occurs twice',
     ),
     "not a number": (text(of()).replace('"us": 10', '"us": NaN').encode(), "NaN"),
     "too large": (text(of()).replace('"us": 10', '"us": 1e999').encode(), "1e999"),

@@ -1,4 +1,4 @@
-"""What a product may be off by whose factors are cut to fewer bits."""
+"""The error bound of a product whose factors are truncated to fewer bits."""
 
 from __future__ import annotations
 

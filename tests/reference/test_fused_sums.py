@@ -1,4 +1,4 @@
-"""What a product may be off by that is summed in fewer bits: held to a bit-by-bit model of such sums."""
+"""The error bound of a product that is summed in fewer bits, compared with a bit-by-bit model of such sums."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What statements have twice is computed once, and gives what it gives when it is computed twice."""
+"""Common subexpressions of statements are computed once, with the same results."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_what_is_kept_goes_with_its_last_use() -> None:
 
 
 def by_full_formula(f: Callable[[torch.Tensor], torch.Tensor], x: Bounded, dtype: Dtype) -> Bounded:
-    """What a monotone function gives, of elements of any kind."""
+    """The result of a monotone function, on elements of any kind."""
     up = torch.full_like(x.value, torch.inf)
     value = f(x.value)
     low = torch.where(x.exact, value, f(torch.nextafter(x.value - x.error, -up)))

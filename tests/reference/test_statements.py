@@ -1,4 +1,4 @@
-"""What several statements must give: each output with its own bound, from unrounded values of the ones before."""
+"""The reference of several statements: each output has its own bound, from unrounded values of the earlier ones."""
 
 from __future__ import annotations
 

@@ -188,7 +188,7 @@ def test_where_lint_refuses_everything_a_search_ends_soon_after_its_budget(log: 
 
 
 def test_only_the_winner_is_compiled_for_all_targets(log: Path, hours: Hours) -> None:
-    """What of a search comes after its budget is one candidate, not each of the best."""
+    """After its budget, a search times one more candidate, not each of the best."""
     jobs: list[Job] = []
     result = hours.search(TUNED, log, fails=lambda job: bool(jobs.append(job)), budget=0.0)
     assert result.winner is not None and len(result.ranking) == 3

@@ -1,4 +1,4 @@
-"""What a session says about a kernel and its rivals, as verdicts on candidates."""
+"""The results of a session for a kernel and its rivals, as verdicts on candidates."""
 
 from __future__ import annotations
 

@@ -140,7 +140,7 @@ def test_shells_are_told_how_to_complete(shell: str) -> None:
 
 
 def completed(folder: Path, words: str) -> list[str]:
-    """What a shell is told for words of which the last is to be completed, a type and a value each."""
+    """The completions for words whose last one is incomplete, a type and a value each."""
     env = {"_CUTEGEN_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
     env["PYTHONPATH"] = str(ROOT)
     code = "import sys; sys.argv = ['cutegen']; from cutegen.cli import main; main()"

@@ -1,4 +1,4 @@
-"""What a block carries from round to round, and what a sum loses on its way, shows in some case.
+"""Some case reveals errors in state that a block carries from round to round, and in intermediate sums.
 
 Each kernel is changed so that it is right for the first rounds, or for small sums, and wrong after that.
 """

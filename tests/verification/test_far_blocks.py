@@ -127,7 +127,7 @@ def modules() -> dict[str, Module]:
 
 
 def checked(module: Module, text: str, folder: Path, cases: bool = False) -> tuple[dict[str, str], list[str]]:
-    """What each check says of a module with this text, and with `cases` the names of the cases that it fails."""
+    """The result of each check on a module with this text, and with `cases` the names of the cases that it fails."""
     path = folder / f"{module.spec.kernel}.py"
     path.write_text(text, encoding="utf-8")
     loaded, executor, spec = load_module(path), EmulatorExecutor(lines=False), module.spec

@@ -496,7 +496,7 @@ def modules() -> dict[str, Module]:
 
 
 def host_of(module: Module, text: str, folder: Path) -> Host:
-    """What the checks look at, of a module with this text."""
+    """The objects of the checks, for a module with this text."""
     path = folder / f"{module.spec.kernel}.py"
     path.write_text(text, encoding="utf-8")
     spec = module.plan.spec

@@ -1,4 +1,4 @@
-"""What a build compiled is verified as it is, and not compiled again; nothing else is taken for it."""
+"""Verification uses the artefact that a build compiled without compiling again, and no other one."""
 
 from __future__ import annotations
 

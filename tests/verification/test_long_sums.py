@@ -76,14 +76,14 @@ def hosted(module: Module, text: str, folder: Path) -> Host:
 
 
 def told(host: Host) -> str:
-    """What the check says."""
+    """The result of the check."""
     ((what, said),) = ((check.what, check.run()) for check in long_sums.checks(host))
     assert what == "accepts as many tiles of K as can be run"
     return said
 
 
 def checked(module: Module, text: str, folder: Path) -> tuple[str, list[str]]:
-    """What the check says of a module with this text, and the names of the cases that it fails."""
+    """The result of the check on a module with this text, and the names of the cases that it fails."""
     host = hosted(module, text, folder)
     plan, loaded, executor = module.plan, host.module, host.executor
     said = told(host)

@@ -38,10 +38,10 @@ TEXTS = {
 }
 RESULTS, FAKES, AUTOCAST, GRADIENT = ": its results", "without data", "autocast", "its gradient"
 REFUSED, SCHEMA = "does not take", "its schema"
-DOES = r'("""What the op does on a GPU."""\n)'
+DOES = r'("""The op on a GPU."""\n)'
 TELLS = r'(def _fake_op\(.*?""".*?"""\n)'
 CASTS = r'(def _autocast_op\(.*?""".*?"""\n)'
-SAVES = r'("""Keeps what the gradient reads."""\n)'
+SAVES = r'("""Saves the tensors that the gradient reads."""\n)'
 RETURNS = r"(    return )(d[^\n]*\n)(?=\n\n(?:def|\Z))"
 MUTANTS = [
     # op, what is broken, pattern, text, which check says so
@@ -212,7 +212,7 @@ def loaded_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def host_of(name: str, folder: Path, executor: Kept) -> tuple[Host, str]:
-    """What checks of an op are made with, and the part of its module's text that is about the op."""
+    """The arguments for checks of an op, and the op's part of its module's text."""
     module = made(name)[f"op_{name}"]
     case = Case("host checks", "", sizes.small(module.spec), "padded", "integers")
     tensors = make_tensors(module.spec, case, executor.device)

@@ -1,4 +1,4 @@
-"""What is demanded where values are infinite, NaN, too large or zeros with a sign: what IEEE 754 says in any order."""
+"""Requirements for infinities, NaN, overflow and signed zeros: the guarantees of IEEE 754 in any order."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ def plans() -> dict[str, Plan]:
 
 
 def shown(cases: Sequence[Case]) -> set[tuple[str, object]]:
-    """What cases are apart by, of that which most often tells."""
+    """The features that distinguish the most revealing cases."""
     named = (("way", lambda case: case.of), ("data", lambda case: case.data), ("layout", lambda case: case.layout))
     return {(name, value(case)) for name, value in named for case in cases if not case.empty}
 

@@ -214,8 +214,8 @@ compute: D = where(coord(N) == t, 1, 0) + u
     assert {76, 77, 78, 84, 177, 1077, 2577, *nowhere} <= set(target.view.tolist())
     assert not {76, 77, 78} & set(other.view.tolist())
     (module,) = generate(text.replace("i64", dtype), "x.yaml").modules
-    assert "read; what is not in 0 ... N - 1 equals no place along N." in module.text
-    assert module.text.count("equals no place") == 1
+    assert "read; values outside of 0 ... N - 1 match no coordinate along N." in module.text
+    assert module.text.count("match no coordinate") == 1
 
 
 def test_rows_of_one_kind_are_told_apart_in_every_part() -> None:

@@ -71,7 +71,7 @@ def module_of(text: str) -> Module:
 
 
 def verdicts(text: str, folder: Path, old: str, new: str) -> list[str]:
-    """What the telling cases say of a kernel of which something was replaced."""
+    """The result of the most revealing cases on a modified kernel."""
     module = module_of(text)
     kernel, mark, rest = module.text.partition("\ndef reference(")
     assert old in kernel

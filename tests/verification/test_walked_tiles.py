@@ -110,7 +110,7 @@ def host_of(module: Module, text: str, folder: Path, executor: EmulatorExecutor)
 
 
 def checked(module: Module, text: str, folder: Path) -> dict[str, str]:
-    """What each check says of a module with this text, by its mode."""
+    """The result of each check on a module with this text, by its mode."""
     checks = list(far_blocks.checks(host_of(module, text, folder, EmulatorExecutor(lines=False))))
     return {check.what.split(" of ")[1].split()[0]: check.run() for check in checks}
 

@@ -1,4 +1,4 @@
-"""What a worker prepares of a kernel before that is compiled is used for this kernel, and changes nothing."""
+"""Data that a worker prepares before a kernel is compiled are used for this kernel, and change nothing."""
 
 from __future__ import annotations
 

@@ -113,7 +113,7 @@ def test_a_process_that_cannot_begin_is_given_up(tmp_path: Path, monkeypatch: py
 
 
 def interrupted(jobs: Sequence[Job], when: Callable[[], bool]) -> tuple[list[KernelReport], float]:
-    """What was said to be done by a verification that Ctrl-C ends as soon as `when` holds, and how long that took."""
+    """The progress reported by a verification that Ctrl-C ends as soon as `when` holds, and its duration."""
     seen: list[KernelReport] = []
     sent: list[float] = []
 

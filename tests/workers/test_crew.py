@@ -1,4 +1,4 @@
-"""What a crew does with workers that answer, die, hang, refuse, retire and cannot begin. Real processes."""
+"""A crew with workers that answer, die, hang, refuse, retire and cannot start. The processes are real."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def with_rows(array: Array, more: int) -> Array:
 
 
 def _sparse(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    """An array of zeros of which a small part will be used: it takes memory page by page.
+    """An array of zeros for sparse use: it takes memory page by page.
 
     numpy asks for pages of 2 MiB for large arrays. Each of them is zeroed whole at the first touch, which took longer
     than the accesses that are noted in it.

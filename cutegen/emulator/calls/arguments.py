@@ -131,7 +131,7 @@ def _passed_tensor(value: Any, source: torch.Tensor, regions: Sequence[Region]) 
 
 
 def _told(pointer: int, regions: Sequence[Region]) -> int:
-    """The address that a kernel is told for a pointer of this process, which must be into a tensor of the call."""
+    """The address that a kernel gets for a pointer of this process, which must be into a tensor of the call."""
     home = region_of(pointer, regions)
     if home is None and pointer:
         raise CaptureError(

@@ -169,7 +169,7 @@ def named_tensors(bound: Mapping[str, Any]) -> Iterator[tuple[str, torch.Tensor]
 
 
 def _names(given: Collection[str] | None) -> Collection[str] | None:
-    """Names, of which a single one may have been given as it is."""
+    """Names, as a sequence or as a single string."""
     return [given] if isinstance(given, str) else given
 
 

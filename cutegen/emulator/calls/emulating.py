@@ -1,4 +1,4 @@
-"""Emulates functions of anyone: whatever they compile with CuTeDSL runs on the emulator, with all of its checks."""
+"""Emulates any function: kernels that it compiles with CuTeDSL run on the emulator, with all of its checks."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ def emulating(
         print(emulation.ran[0].report)
 
     This holds for `cute.compile` and what it returns, for functions of `cute.jit` that are called, and for functions
-    that do either inside, however deep. Tensors that are made on `cuda` lie in the CPU's memory; of those that torch
-    makes empty, nothing may be read that nothing has written. `orders` and `seed` are as for `launch`. A call in which
-    a fault is found raises FaultError; CompileError is raised where CuTeDSL does not compile. The GPU has so many
+    that do either inside, however deep. Tensors that are made on `cuda` lie in the CPU's memory; reading uninitialised
+    parts of those that torch makes empty is a fault. `orders` and `seed` are as for `launch`. A call in which a fault
+    is found raises FaultError; CompileError is raised where CuTeDSL does not compile. The GPU has so many
     `multiprocessors`; None: as many as the one that stands for the target.
 
     Raises CaptureError for a target that is not known. One process should emulate one target: libraries keep what they

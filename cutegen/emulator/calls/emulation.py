@@ -23,7 +23,7 @@ _CURRENT: ContextVar[Emulation | None] = ContextVar("emulation", default=None)
 
 @dataclass(frozen=True)
 class Ran:
-    """A launch that was run: of which function's host code, what it asked for, and the report of what happened."""
+    """A launch that was run: the function of its host code, its parameters, and its report."""
 
     function: str
     asked: Launch
@@ -83,7 +83,7 @@ class Emulation:
     def _look_at_stream(self, asked: Launch, function: str) -> None:
         if asked.stream != CURRENT_STREAM:
             self.note(
-                f"{function} launches on {named_stream(asked.stream)}, whatever stream is torch's current one: on a "
+                f"{function} launches on {named_stream(asked.stream)}, not on torch's current stream: on a "
                 "GPU nothing orders it with work on another"
             )
 

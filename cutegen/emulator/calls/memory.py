@@ -29,9 +29,9 @@ class Storage:
     """The record of the memory that views share.
 
     `name` is its name in faults, and `role` says what a kernel may do with it. `written` marks the bytes that kernels
-    have written. `unwritten` marks those that nothing has written, where that is known: those of an output, and of
-    memory that torch made empty, as long as torch has not changed it since, by `version`. `tensor` keeps it alive.
-    `sparse` says that few of its bytes belong to elements.
+    have written. `unwritten` marks uninitialised ones, where that is known: those of an output, and of memory that
+    torch made empty, as long as torch has not changed it since, by `version`. `tensor` keeps it alive. `sparse` says
+    that few of its bytes belong to elements.
     """
 
     name: str
@@ -67,7 +67,7 @@ class Region:
     real: BoundTensor | None = None
 
     def told(self, pointer: int) -> int:
-        """The address that a kernel is told for a place in this process."""
+        """The address that a kernel gets for a place in this process."""
         return self.at + pointer - self.low
 
     def has(self, pointer: int) -> bool:
@@ -104,7 +104,7 @@ class Memory:
             known.unwritten.write(bound, bound.pointer - known.start, True)
 
     def make(self, tensor: torch.Tensor, *, empty: bool) -> None:
-        """Notes a tensor that was made on the pretended GPU; `empty` says that nothing has written it yet."""
+        """Notes a tensor that was made on the pretended GPU; `empty` says that it is uninitialised."""
         if tensor.numel():
             made = self._add(tensor, "", "inout")
             if empty:
@@ -137,7 +137,7 @@ class Memory:
 
         `named` are tensors with the names of the compiled function's parameters, for those that have none of their own.
         `number` is that of the first range of addresses that is free; they are given in the order of the arguments, so
-        that a run can be repeated. `spare` are the addresses of those of which nobody but the call has any memory.
+        that a run can be repeated. `spare` are the addresses of those whose memory only the call owns.
         """
         bound = [self._bound(tensor, name) for name, tensor in named]
         bound = [replace(x, spare=x.pointer in spare) for x in bound]
@@ -219,7 +219,7 @@ class Memory:
     # ------------------------------------------------------------------------------------------------ what was done
 
     def unwritten(self, tensor: torch.Tensor) -> tuple[int, tuple[int, ...] | None]:
-        """How many elements of a tensor nothing has written, as far as that is known, and the first of them."""
+        """The number of uninitialised elements of a tensor, as far as that is known, and the first of them."""
         known = self.of(tensor)
         missing = None if known is None else known.missing
         if known is None or missing is None or not tensor.numel():

@@ -228,8 +228,8 @@ def _plain(value: Any) -> Any:
 def _know_on_cpu(func: Any) -> None:
     """Lets an op of torch that is a Python function take tensors of the pretended GPU, which lie in the CPU's memory.
 
-    These are ops that were registered by `torch.library.custom_op`, also those for `device_types="cuda"` only. Whatever
-    they make on a GPU is made in the CPU's memory, too: torch has left the mode that would see to that.
+    These are ops that were registered by `torch.library.custom_op`, also those for `device_types="cuda"` only. Their
+    tensors on a GPU are also made in the CPU's memory: torch has left the mode that would redirect them.
     """
     import torch
 

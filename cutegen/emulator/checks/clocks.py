@@ -158,11 +158,11 @@ class Clocks:
         covered[rows, columns] = np.maximum(covered[rows, columns], self._cover_times.reshape(-1)[places])
 
     def learn(self, lanes: Array, told: Told) -> None:
-        """Lets the lanes of a mask know what is told, in one row."""
+        """Adds the given times to the clocks of the lanes of a mask, from one row."""
         self.learn_by_groups(lanes, None, [told])
 
     def learn_by_groups(self, lanes: Array, groups: Groups, told: Sequence[Told]) -> None:
-        """Lets the lanes of a mask know what is told to their group, in one row each."""
+        """Adds the given times to the clocks of the lanes of a mask, from one row per group."""
         if self._by_core is not None:
             self._by_core.learn(self._known, lanes, groups, [one.known for one in told])
             if any(one.proxy is not None for one in told):
@@ -198,7 +198,7 @@ class Clocks:
         self.learn_by_groups(lanes, mine, self.told_by_groups(lanes, mine, len(numbers)))
 
     def fence(self, lanes: Array) -> None:
-        """A fence of the lanes of a mask: what they know now is told by their next relaxed release."""
+        """A fence of the lanes of a mask: their next relaxed release passes on their current clocks."""
         self.tick()
         where = self.cluster[lanes], self.member[lanes]
         self._fenced[where], self._fence_times[where] = self._known[where], self.now
@@ -227,7 +227,7 @@ class Clocks:
         return self._rows.time(self._known[cluster, member], self.warps + other) > time
 
     def ran_before(self, clusters: Array, members: Array, others: Array, times: Array) -> Array:
-        """Whether the warps of `others` have run since those times, as members know, whatever memory shows of it."""
+        """Whether the warps of `others` have run since those times, as members know, independent of memory."""
         known = self._rows.times(self._known[clusters, members], others // WARP)
         return np.asarray((known > times) | (others // WARP == members // WARP))
 
@@ -306,7 +306,7 @@ class Clocks:
     def least_known(self, clusters: Array, first: Array, start: int) -> Array:
         """Up to which time all threads of warps know each member and agent from the number `start` on.
 
-        There is a row for each warp, of which `clusters` and `first` are the cluster and the first member.
+        There is a row for each warp; `clusters` and `first` are its cluster and its first member.
         """
         members = first[:, None] + np.arange(WARP)
         known = self._rows.of(self._known[clusters[:, None], members], slice(self.warps, None))

@@ -49,7 +49,7 @@ class CoreRows:
         self._address = self._given.ctypes.data
 
     def learn(self, holder: Array, lanes: Array, groups: Array | None, told: Sequence[Array]) -> None:
-        """Lets the lanes of a mask have, in a holder of rows, the larger ones of the times that they have and are told.
+        """Lets the lanes of a mask have, in a holder of rows, the larger ones of their own and the given times.
 
         `told` has one row for each group, shape (1, columns), which may lack the last columns. `groups` has the number
         of each lane's group, in the mask's order, or that of each block, shape (1, blocks); None for one group.

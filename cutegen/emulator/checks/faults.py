@@ -12,7 +12,7 @@ Kind = Literal[
     "out-of-bounds",  # a global or shared access outside of what the tensor or the block owns
     "misaligned",  # an address that is no multiple of the access's size
     "write-to-input",
-    "never-written",  # what nothing wrote, or PTX leaves open, decides an address, a branch or a result
+    "never-written",  # an uninitialised value, or one that PTX leaves open, decides an address, a branch or a result
     "output-not-written",
     "in-flight",  # bytes that a copy still has to deliver are read or written, or written that it still has to read
     "race",  # two threads, one shared word, one of them writes, no barrier between

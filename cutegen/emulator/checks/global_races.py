@@ -176,7 +176,7 @@ class TouchRecord:
         self._addresses: Array | None = None
 
     def addresses(self) -> Array:
-        """Where the writers, their epochs, the readers and their epochs are kept, as the C core is told; 0: nowhere."""
+        """Where the writers, their epochs, the readers and their epochs are kept, for the C core; 0: nowhere."""
         if self._addresses is None:
             kept = (self._writer, self._writer_epoch)
             self._addresses = np.array([*(one.ctypes.data for one in kept), 0, 0], np.int64)

@@ -82,7 +82,7 @@ class KnownRows:
         new = np.flatnonzero((joined != known).any(axis=1))
         if not len(new):
             return
-        # Those that know nothing besides what they are told share a row
+        # Those that know nothing but the given times share a row
         alike = (joined[new] == more[group[new]]).all(axis=1)
         first = np.zeros(len(more), np.int64)
         first[group[new[alike][::-1]]] = new[alike][::-1]

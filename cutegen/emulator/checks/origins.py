@@ -176,7 +176,7 @@ class Origins:
         return self.add(instruction, lambda lane: text, text)
 
     def _of_any_lane(self, marks: Array) -> Array:
-        """Marks like the given ones, which do not tell the lane, for all lanes of a block of which one has a mark."""
+        """Marks like the given ones, without the lane, for all lanes of a block in which one has a mark."""
         new = np.zeros_like(marks)
         for number in np.unique(marks // self._lanes.size):
             if number:

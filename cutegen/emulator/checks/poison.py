@@ -144,7 +144,7 @@ def _any_bit(widths: Sequence[int]) -> Rule:
 
 
 def _dotted(widths: Sequence[int], bytes_of_both: bool, upper: bool) -> Rule:
-    """The rule of dp4a and dp2a: a known zero makes a product known, whatever it is multiplied with.
+    """The rule of dp4a and dp2a: a known zero makes a product known, independent of the other factor.
 
     So a byte of 1 between zeros picks a byte of a register, and what was never written beside it does not count. dp4a
     multiplies bytes (`bytes_of_both`); dp2a halves of the first source by bytes of the upper half of the second, or of

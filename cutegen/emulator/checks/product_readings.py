@@ -56,8 +56,8 @@ class ProductReadings:
     ) -> tuple[Array, ...]:
         """The arrays that the core needs to begin reads.
 
-        `places` are those of the warps' first members in the holders of rows. `given` are the core's numbers, of which
-        this updates the width of a row. The core copies the units to `found`; `lost` marks those never written.
+        `places` are those of the warps' first members in the holders of rows. `given` are the core's numbers; this
+        updates the width of a row. The core copies the units to `found`; `lost` marks those never written.
         """
         pending = self._pending()
         held, known = self.clocks.held_rows()

@@ -1,7 +1,7 @@
-"""Races for shared memory where more than whole blocks meet: who touched each unit last, held to what is ordered.
+"""Races for shared memory where more than whole blocks meet: the last accesses of each unit, compared with the order.
 
-It takes the place of `shared_races.AccessLog` in kernels that use clusters, mbarriers or barriers of some warps. A
-race is found at the later of two accesses, from the clocks, whatever order the lanes happened to run in.
+It takes the place of `shared_races.AccessLog` in kernels that use clusters, mbarriers or barriers of some warps. A race
+is found at the later of two accesses, from the clocks, independent of the order in which the lanes ran.
 """
 
 from __future__ import annotations

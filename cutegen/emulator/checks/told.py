@@ -58,7 +58,7 @@ class Told:
 
 
 def _larger(one: Array | None, other: Array) -> Array:
-    """The larger of two arrays entry by entry, of which one may have fewer columns."""
+    """The larger of two arrays entry by entry; one may have fewer columns."""
     if one is None:
         return other
     one, other = (one, other) if one.shape[1] >= other.shape[1] else (other, one)

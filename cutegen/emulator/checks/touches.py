@@ -15,7 +15,7 @@ from cutegen.emulator.arithmetic.arrays import Array, has_any
 class Touches:
     """An access, unit by unit: one entry for each lane of it and each of the lane's units.
 
-    `rows` and `columns` say which unit of which of the `blocks`, `clusters` and `members` who touches it.
+    `rows` and `columns` select the units of the `blocks`; `clusters` and `members` are the threads that access them.
     """
 
     rows: Array

@@ -107,10 +107,10 @@ def far_apart(tensor: torch.Tensor, mode: int, stride: int) -> Any:
 def part_of(
     whole: torch.Tensor, mode: int, coordinates: Sequence[int], part: torch.Tensor, elsewhere: range | None = None
 ) -> Any:
-    """A tensor `on_device` of which there are only some coordinates of a mode, in rising order: they are in `part`.
+    """A tensor `on_device` of which only some coordinates of a mode exist, in rising order: they are in `part`.
 
     Of `whole` no element is read or written. A kernel that is launched with it finds nothing at other coordinates, or
-    at all others the same as at those of the range `elsewhere`, of which there must be all.
+    at all others the same as in the range `elsewhere`, which must exist completely.
     """
     placed = on_device(whole)
     placed.part = (mode, coordinates, part, elsewhere)

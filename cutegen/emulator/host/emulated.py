@@ -84,9 +84,9 @@ class Emulated:
 
     `tells_lines` says whether `builds` have the lines of the module, which faults name then.
 
-    A call raises FaultError for a fault, of which a launch on another stream than the current one is one, and what the
-    host code raises for arguments that it refuses.
-    Code that catches a fault and calls again does not undo it: `faults` has all of them.
+    A call raises FaultError for a fault, including a launch on another stream than the current one, and the host code's
+    exceptions for wrong arguments. Code that catches a fault and calls again does not undo it: `faults` has all of
+    them.
     """
 
     def __init__(

@@ -147,11 +147,10 @@ def launch(
     numbers each, or the first of them. `parameters` is the parameter space as bytes; pointers in it are addresses of
     `tensors` (`BoundTensor.at`), which are all the memory that there is. `shared` is dynamic shared memory in bytes.
     `limit` bounds the instructions of a thread; by default it follows from the tensors' sizes. Of the grid's blocks all
-    run, or those with the numbers `blocks`, x fastest, of which there must be whole clusters. `early` says that the
-    launch may start before what is ahead of it in its stream has ended (programmatic stream serialization). Then a
-    thread must not touch any tensor before griddepcontrol.wait. With `any_grid` the grid may have more blocks than a
-    device takes, of which only some can run here. `source_file` is where PTX line information points (by
-    default the file that the PTX names).
+    run, or those with the numbers `blocks`, x fastest, in whole clusters. `early` says that the launch may start before
+    what is ahead of it in its stream has ended (programmatic stream serialization). Then a thread must not touch any
+    tensor before griddepcontrol.wait. With `any_grid` the grid may have more blocks than a device takes; then only some
+    can run here. `source_file` is where PTX line information points (by default the file that the PTX names).
 
     `seed` is the order in which blocks and warps run: 0 is that of their numbers, any other number a random one, always
     the same. With `orders` above 1 the seeds that follow run too, on the same data, and must give the same bits. Races
@@ -384,7 +383,7 @@ def _note(witness: Witness, machine: Machine, instructions: Sequence[Instruction
 
 
 def _unwritten(memory: GlobalMemory, kernel: str) -> list[Fault]:
-    """A fault for each output of which some elements were never written."""
+    """A fault for each output with elements that were never written."""
     faults = []
     for arena in memory.arenas:
         count, offset = arena.unwritten() if arena.role == "out" else (0, 0)

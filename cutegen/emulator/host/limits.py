@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 GRID, BLOCK, THREADS = (2**31 - 1, 65535, 65535), (1024, 1024, 64), 1024  # CUDA programming guide, all targets
 
-PORTABLE_CLUSTER, LARGEST_CLUSTER = 8, 16  # blocks, of sm_90 and up; the latter where the kernel is told to allow it
+PORTABLE_CLUSTER, LARGEST_CLUSTER = 8, 16  # blocks, of sm_90 and up; the latter if the kernel allows it
 
 CURRENT_STREAM = 0x57EA_0000
 """The handle of the stream that is current while host code runs. It is none of `DEFAULT_STREAMS`, so that a launch that

@@ -1,7 +1,7 @@
-"""Which kernels of PTX do the same, whatever they are called and wherever they stand: of code for several targets most.
+"""Kernels of PTX that do the same, independent of names and positions: most of the code for several targets.
 
-A module with schedules of its own for one target compiles to other PTX for that, and the kernels that both have are
-told apart by numbers in their names and labels only.
+A module with schedules of its own for one target compiles to other PTX for that, and the kernels that both have differ
+only by numbers in their names and labels.
 """
 
 from __future__ import annotations

@@ -170,7 +170,7 @@ def _build_f64(reader: InstructionReader) -> PureOp:
 def bound(name: str) -> Bound | None:
     """The bound for an instruction, given by its whole name (`ex2.approx.ftz.f32`), or None if it is exact.
 
-    With `.ftz` a result may be zero wherever it would be subnormal otherwise.
+    With `.ftz` a result may be zero where it would be subnormal otherwise.
     """
     parts = name.split(".")
     key = ".".join((parts[0], next((p for p in parts if p in ("approx", "full")), ""), parts[-1].split("x2")[0]))

@@ -79,7 +79,7 @@ def build_shift(reader: InstructionReader) -> PureOp:
 
 
 def build_funnel(reader: InstructionReader) -> PureOp:
-    """Builds shf: the pair b:a of words shifted, of which it takes the upper word (left) or the lower one (right)."""
+    """Builds shf: the shifted pair b:a of words; it takes the upper word (left) or the lower one (right)."""
     kind = reader.type("b32")
     left = reader.choice("l", "r") == "l"
     wrap = reader.choice("wrap", "clamp") == "wrap"

@@ -162,7 +162,7 @@ def _finish(core: Function, result: Type, ftz: bool, sat: bool, relu: bool) -> F
 
 
 def _on_values(function: Function, value: Array, kind: Type) -> Array:
-    """Applies a function to values of a float type, of which bf16 is seen as bits."""
+    """Applies a function to values of a float type; bf16 is passed as bits."""
     if kind.name != "bf16":
         return np.asarray(function(value))
     codec = CODECS["bf16"]

@@ -25,11 +25,11 @@ class PureOp:
     Immediate has its width; `constant_array` makes the array. A predicate that the PTX writes as `!p` is passed as it
     is: the operation inverts it.
 
-    `parts` says of how many equal parts the sources and results consist, each of which is computed by itself (2 for
-    f16x2). `approximate` is True where PTX documents a bound rather than a value (ex2.approx). `contractible` is the
-    type of a float sum or product without a rounding modifier, else "": PTX lets the assembler fuse such a pair and
-    round once. `undefined` gives, from the sources, the lanes whose results PTX leaves open (a division by zero).
-    `kept` is for what is made once, by name, for all instructions that differ in the names of their registers only.
+    `parts` is the number of equal parts of sources and results, which are computed separately (2 for f16x2).
+    `approximate` is True where PTX documents a bound rather than a value (ex2.approx). `contractible` is the type of a
+    float sum or product without a rounding modifier, else "": PTX lets the assembler fuse such a pair and round once.
+    `undefined` gives, from the sources, the lanes whose results PTX leaves open (a division by zero). `kept` is for
+    what is made once, by name, for all instructions that differ in the names of their registers only.
     """
 
     destinations: tuple[Register, ...]

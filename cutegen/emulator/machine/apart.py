@@ -34,7 +34,7 @@ class ThreadsApart:
     def come(self, here: Array, alive: Mask, ready: Mapping[int, Mask], instruction: Instruction) -> None:
         """Notes that the lanes of a mask come to an aligned barrier; `ready` has the lanes at each basic block.
 
-        Raises Stop for a warp of which a lane has left.
+        Raises Stop for a warp with a lane that has exited.
         """
         self.arrive(here)
         warps = warps_of(here)
@@ -110,7 +110,7 @@ def _does_something(block: Block) -> bool:
 
 
 def warps_of(lanes: Array) -> Array:
-    """All lanes of those warps of which one is in a mask of shape (threads, blocks)."""
+    """All lanes of the warps that have a lane in a mask of shape (threads, blocks)."""
     threads, blocks = lanes.shape
     warps = -(-threads // WARP)
     padded = lanes

@@ -20,7 +20,7 @@ from cutegen.emulator.operations.state import Lanes
 from cutegen.emulator.ptx.model import Instruction
 
 Send = Callable[[int, Mask], None]
-"""Is told the number of a basic block and the lanes that go there."""
+"""Receives the number of a basic block and the lanes that go there."""
 
 _LOOP = "how often a loop runs"
 
@@ -44,7 +44,7 @@ class EitherWay:
         decided, lanes = regions_of(self.program).of(number), self.lanes
         if decided.repeats:
             raise self._difference(number, undecided, _LOOP)
-        # A read leaves its mark in a register that nothing has written, which is told apart where origins are
+        # A read marks an uninitialised register; origins distinguish it
         slots = decided.written if lanes.origins is None else range(len(lanes.bits))
         held = [(slot, lanes.bits[slot], lanes.wide[slot], lanes.poison.get(slot)) for slot in slots]
         for way in successors(self.program.blocks, number):

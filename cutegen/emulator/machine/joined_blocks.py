@@ -141,7 +141,7 @@ class Arm:
 
 
 class Look:
-    """Finds which lanes take an arm, of which nothing else is looked at."""
+    """Finds the lanes that take an arm, and nothing else about it."""
 
     def __init__(self, arm: Arm) -> None:
         self._arm = arm

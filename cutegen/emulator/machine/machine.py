@@ -37,9 +37,9 @@ class Machine:
     `parameters` are the bytes of the parameter space, `shared` those of dynamic shared memory of a block. `limit` is
     the most instructions that a thread may execute, and `lanes` about how many threads run at once, by default as many
     as are fast. `blocks` are the numbers of the blocks that run, by default all. `cluster` are the sizes of a cluster
-    in blocks, of which `grid` has multiples; `blocks` has all of a cluster's or none. `early` says that the launch may
-    start before those ahead of it have ended. Short arms of branches are `joined` to what is around them, for which the
-    run may raise Undecided. `instructions` counts what was executed, over all threads.
+    in blocks, which divide those of `grid`; `blocks` has whole clusters. `early` says that the launch may start before
+    those ahead of it have ended. Short arms of branches are `joined` to what is around them, for which the run may
+    raise Undecided. `instructions` counts what was executed, over all threads.
 
     Where the machine is `traced`, the run goes on after something depends on what was never written: `first` is the
     first such fault, with where its value comes from, and `origin` the name of the tensor that it comes from, or empty.

@@ -109,7 +109,7 @@ class _Builder:
         )
 
     def _contractible_pairs(self) -> tuple[Instruction, ...]:
-        """The contractible instructions of those types of which the kernel has both a product and a sum.
+        """The contractible instructions of the types for which the kernel has both a product and a sum.
 
         Whether the sum adds that very product is not looked at.
         """

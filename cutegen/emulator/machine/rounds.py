@@ -3,8 +3,7 @@
 A sum over a mode of a tensor that is zero nearly everywhere (`Fold.elsewhere`) is such a loop. Once its state has come
 again twice, with each whole number as much larger each time, the state many rounds later is taken to be that far larger
 again: as long as no comparison of whole numbers turns, and no address comes to elements that are not like all others.
-There the loop goes on as it does without this, so that whatever it computes from its counters is computed from large
-ones too.
+There the loop goes on as it does without this, so that it also computes with large counters.
 
 That is no proof. What a kernel does in rounds that are left out, by other means than such comparisons (as where the
 shifted counter is some number), is not seen; nor is a read there of the few elements, where its addresses only seemed
@@ -90,7 +89,7 @@ class Rounds:
         self._memory.watched, lanes.shared.touched = [], self._touched
 
     def enter(self, number: int, mask: Mask, alone: bool) -> None:
-        """Is told before lanes of a mask run the basic block with that number; `alone` says that no others are ready.
+        """Called before lanes of a mask run the basic block with that number; `alone` says that no others are ready.
 
         At the head of a loop it changes their registers to those of a later round, where it knows them. Raises Stop for
         a loop that never ends, and UnlikeRounds where no round could be left out for long.

@@ -69,7 +69,7 @@ class RoundsOfWaits(Rounds):
         self._read: dict[object, dict[int, Mask]] = {}
 
     def enter(self, number: int, mask: Mask, alone: bool) -> None:
-        """Is told before lanes of a mask run the basic block with that number."""
+        """Called before lanes of a mask run the basic block with that number."""
         mask = self.lanes.active(mask)
         key = b"" if mask is None else mask.tobytes()
         if mask is not None and key not in self._masks:
@@ -77,7 +77,7 @@ class RoundsOfWaits(Rounds):
         self._path.append((number, key))
 
     def rest(self, held: Sequence[Held]) -> None:
-        """Is told that all lanes wait. It changes their registers to those of a later round, where it knows them.
+        """Called when all lanes wait. It changes their registers to those of a later round, where it knows them.
 
         Raises UnlikeRounds where no round could be left out for long.
         """

@@ -306,7 +306,7 @@ class Schedule:
         self._start(places)
 
     def _complete(self, arrived: Array, counted: bool) -> Array:
-        """The blocks, shape (1, blocks), of which no thread is waited for any more at a barrier.
+        """The blocks, shape (1, blocks), without a thread that a barrier still waits for.
 
         `arrived` are the lanes that have come to it. Where it is `counted`, which is to say that it names a number of
         threads, a warp that has exited whole is missing from that number.

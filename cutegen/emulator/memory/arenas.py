@@ -26,7 +26,7 @@ from cutegen.emulator.memory.bound_tensors import (
     whole_elements_of,
 )
 
-GAP, UNWRITTEN = 1, 2  # flags of a byte: no element has it; nothing has written it
+GAP, UNWRITTEN = 1, 2  # flags of a byte: no element has it; it is uninitialised
 _LINE = 256  # an arena starts at a multiple of this, as the tensor's own address modulo it is kept
 _PART = 1 << 17  # bytes
 _BY_SIZE = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64, 16: np.complex128}  # complex: just 16 bytes
@@ -141,7 +141,7 @@ class Arena:
         )
 
     def unwritten(self) -> tuple[int, int]:
-        """How many elements nothing has written, and the byte offset of the first of them in the tensor."""
+        """The number of uninitialised elements, and the byte offset of the first of them in the tensor."""
         if self.touched is None or not self.span:
             return 0, 0
         written = self.touched.written()
@@ -208,7 +208,7 @@ class GlobalMemory:
         return result, 0
 
     def told_of(self, address: int) -> BoundTensor | None:
-        """The tensor with a `fold` of whose told addresses this is one, whatever lies there."""
+        """The tensor with a `fold` whose virtual addresses include this one, mapped or not."""
         reach = abs(NEAR)
         return next((t for t in self.folds if t.told - reach // 2 <= address < t.told + reach), None)
 

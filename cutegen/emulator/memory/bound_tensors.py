@@ -1,4 +1,4 @@
-"""The tensors that a launch is given: where they lie in this process, and the addresses that the kernel is told."""
+"""The tensors that a launch is given: where they lie in this process, and the addresses that the kernel gets."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ _ROOM = 1 << 48  # bytes between the address ranges of two tensors
 PLACES = (1 << 57) // _ROOM - 2
 """Numbers of tensors, from 0 on, whose addresses fit the 57 bits that a tensor map has for one."""
 NEAR = -(_ROOM // 4)
-"""Bytes from the address that a kernel is told of a folded tensor to where its elements lie: before all it is told."""
+"""Bytes from the address that a kernel gets for a folded tensor to the place of its elements, which is lower."""
 
 
 @dataclass(frozen=True)
 class Fold:
-    """The address and strides that a kernel is told for a tensor that is there only in part, or is stored more densely.
+    """The address and strides that a kernel gets for a tensor of which only a part exists, or which is stored more
+    densely.
 
     `address` is that of the first element, `strides` are the bytes of a step along each mode. Along the mode with the
     number `mode`, only the `coordinates` are there, in rising order, the mode's last one among them. Those of the range
@@ -46,9 +47,8 @@ class BoundTensor:
     tensor that several launches share, marks those of its `span` bytes that none of them has written yet, which must
     not be read; a launch takes away what it writes. `written` marks those that a launch has written; gaps may be marked
     too. `spare` says that what lies between its elements is nobody's, as in memory that host code has made for the
-    call. `owner` is kept alive. `fold`, if there is one, says what the kernel is told instead of `address` and
-    `strides`. `home` is the tensor of which this is a copy (`far_tensors`), if it is one. Raises ValueError for another
-    role.
+    call. `owner` is kept alive. `fold`, if there is one, replaces `address` and `strides` for the kernel. `home` is the
+    tensor that this is a copy of (`far_tensors`), if it is one. Raises ValueError for another role.
     """
 
     name: str
@@ -76,7 +76,7 @@ class BoundTensor:
 
     @property
     def told(self) -> int:
-        """The byte address of the first element that the kernel is told."""
+        """The byte address of the first element, as the kernel gets it."""
         return self.at if self.fold is None else self.fold.address
 
     @property
@@ -133,7 +133,7 @@ def place(pointer: int, number: int) -> int:
 
 
 def unfolded(tensor: BoundTensor, told: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Where the bytes lie that a kernel addresses as it is told by a tensor's `fold`; other addresses as they are.
+    """The places of bytes that a kernel addresses by a tensor's `fold`; other addresses unchanged.
 
     So are those of elements that are not there.
     """

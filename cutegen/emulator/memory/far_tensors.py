@@ -1,8 +1,8 @@
 """Tensors whose elements are few in all the memory that they span, such as rows that lie gigabytes apart.
 
 The emulator keeps several bytes for each byte of a tensor. So a kernel works on a copy of such a tensor whose elements
-lie near to each other, and is told the real strides (`Fold`). Where there is a gap between elements, the copy has one
-too, and each address is aligned as the one that the kernel is told.
+lie near to each other, and gets the real strides (`Fold`). Where there is a gap between elements, the copy has one too,
+and each address is aligned as the one that the kernel gets.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def is_sparse(tensor: BoundTensor) -> bool:
 
 
 def brought_near(tensor: BoundTensor, strides: Sequence[int]) -> BoundTensor | None:
-    """A copy of a tensor whose elements lie near to each other, for a kernel that is told these strides, in elements.
+    """A copy of a tensor whose elements lie near to each other, for a kernel that gets these strides, in elements.
 
     Its `home` is the tensor, to which `settle` writes it back. None where an address may be of several elements.
     """
@@ -47,7 +47,7 @@ def brought_near(tensor: BoundTensor, strides: Sequence[int]) -> BoundTensor | N
 
 
 def as_told(tensor: BoundTensor) -> BoundTensor | None:
-    """A tensor with a `fold` as the kernel is told it, for messages only; None where the kernel has a part of it."""
+    """A tensor with a `fold` as the kernel sees it, for messages only; None where the kernel has a part of it."""
     fold = tensor.fold
     if fold is None or fold.elsewhere is not None or len(fold.coordinates) != fold.coordinates[-1] + 1:
         return None

@@ -25,7 +25,7 @@ from cutegen.emulator.ptx.model import Instruction
 class LocalMemory:
     """The local memory of the lanes of `shape` = (threads, blocks): `size` bytes for each, all of them poison at first.
 
-    `origins`, where there are any, are told where poison comes from.
+    `origins`, if given, record where poison comes from.
     """
 
     def __init__(self, size: int, shape: tuple[int, int]) -> None:

@@ -1,7 +1,7 @@
 """Boxes of tensors with a `fold`: the tensor map of the memory that there is, and where a box lies in that.
 
 The core copies boxes from and to the memory that there is. So it is given a map of that, and coordinates there, for
-boxes whose elements lie there as they lie in the tensor that the kernel is told of.
+boxes whose elements lie there as they lie in the tensor that the kernel sees.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from cutegen.emulator.memory.tensor_maps import TensorMap
 
 @dataclass(frozen=True)
 class NearMap:
-    """The map `tensor` of the memory that there is of a tensor with a `fold`, which a kernel is told by another map.
+    """The map `tensor` of the existing memory of a tensor with a `fold`, which the kernel sees by another map.
 
-    `mode` is the number of the map's mode of which there are only some coordinates, -1 for none.
+    `mode` is the number of the map's mode with only some coordinates, -1 for none.
     """
 
     tensor: TensorMap
@@ -38,8 +38,8 @@ class NearMap:
         return self.fold.coordinates.tolist()  # type: ignore[no-any-return]
 
     def at(self, coordinate: int) -> int | None:
-        """The coordinate, along that mode, of a box at one that the kernel is told; None where the elements of the box
-        do not lie there as the kernel is told them.
+        """The coordinate, along that mode, of a box at a coordinate of the kernel; None if the elements of the box do
+        not lie there in the kernel's layout.
         """
         if coordinate not in self._known:
             self._known[coordinate] = self._find(coordinate)
@@ -61,9 +61,9 @@ class NearMap:
 
 
 def near_map(told: TensorMap, tensors: Sequence[BoundTensor]) -> NearMap | None:
-    """The map of the memory that there is, for one that a kernel is told of a tensor among those with a `fold`.
+    """The map of the existing memory, for a kernel's map of a tensor among those with a `fold`.
 
-    None where it is of none, or not of a whole one as that is told.
+    None if it belongs to none, or not to a whole one.
     """
     for tensor in tensors:
         fold = tensor.fold
@@ -95,7 +95,7 @@ def _near(told: TensorMap, tensor: BoundTensor, fold: Fold) -> NearMap | None:
 
 
 def near_coordinates(near: NearMap, coordinates: Sequence[Array], here: Array) -> Sequence[Array] | None:
-    """The coordinates of boxes, in the lanes of a mask, that a kernel is told, as they are by a near map.
+    """The kernel's coordinates of boxes, in the lanes of a mask, converted to those of a near map.
 
     None where those of some box are not there.
     """

@@ -2,7 +2,7 @@
 
 In shared memory the variables of fixed size come first, then the dynamic ones, which are as large as the launch says.
 Between two variables is room that belongs to nobody, so that an access that leaves one does not look like one of the
-next. In local memory, of which each thread has its own, they lie one after the other.
+next. In local memory, private to each thread, they lie one after the other.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from cutegen.emulator.memory.shared_memory import UNWRITTEN as UNWRITTEN_UNIT
 from cutegen.emulator.ptx.model import Instruction
 
 PIECE = 16
-"""The bytes of which bulk copies move a multiple, between addresses that are multiples of it."""
+"""The granularity of bulk copies in bytes, for sizes and addresses."""
 
 Lane = tuple[int, int]
 Landing = Callable[[], None]
@@ -184,7 +184,7 @@ def check_run(memory: SharedMemory, access: SharedAccess, verb: str) -> Array:
 
 
 def store_shared(memory: SharedMemory, access: SharedAccess, data: Array, lost: Array) -> None:
-    """Puts bytes where the one lane of an access is, of which those `lost` were never written. Raises Stop."""
+    """Puts bytes where the one lane of an access is; the `lost` ones were never written. Raises Stop."""
     rows, column = _place(memory, access)
     memory.data[rows, column] = np.ascontiguousarray(data).view(memory.data.dtype)
     some = has_any(lost)
@@ -229,7 +229,7 @@ def check_runs(memory: SharedMemory, access: SharedAccess, runs: Runs, verb: str
 
 
 def store_runs(memory: SharedMemory, runs: Runs, data: Array, lost: Array) -> None:
-    """Puts bytes into runs of units, all different ones, one run's after the other's, of which those `lost` were never
+    """Puts bytes into runs of units, all different ones, one run's after the other's; the `lost` ones were never
     written.
     """
     index, shape = runs.index(), (len(runs.rows), runs.count)
@@ -244,9 +244,9 @@ def store_runs(memory: SharedMemory, runs: Runs, data: Array, lost: Array) -> No
 
 
 def store_units(memory: SharedMemory, rows: Array, columns: Array, values: Array, lost: Array | None) -> None:
-    """Puts values where units are, of which those `lost`, if any, were never written; of two in one place, the later.
+    """Puts values where units are; the `lost` ones, if any, were never written; of two in one place, the later.
 
-    `rows` and `columns` say which unit of which block has each value, in the shape of the values.
+    `rows` and `columns` give the block and the unit of each value, in the shape of the values.
     """
     cells = rows * memory.shape[1] + columns
     memory.data.reshape(-1)[cells] = values

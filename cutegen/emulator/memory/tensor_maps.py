@@ -48,7 +48,7 @@ class TensorMap:
 
     @property
     def bytes(self) -> int:
-        """Of a box, all of which count, those beyond the tensor's ends too."""
+        """The bytes of a box, including those beyond the tensor's ends."""
         return prod(self.box) * self.itemsize
 
     def size_at(self, coordinates: tuple[int, ...]) -> int:
@@ -103,7 +103,7 @@ def _inside(box: tuple[int, ...], had: tuple[tuple[int, int], ...], each: int) -
 
 @lru_cache(maxsize=64)
 def read_tensor_map(raw: bytes) -> TensorMap:
-    """The tensor map that some bytes are. Raises TensorMapError for what is not known, or that no unit takes."""
+    """Decodes a tensor map. Raises TensorMapError for what is not known, or that no unit takes."""
     if len(raw) < ALIGN:
         raise TensorMapError(f"{len(raw)} bytes are too few for a tensor map")
     words = struct.unpack("<8Q", raw[:ALIGN])

@@ -1,5 +1,5 @@
-// Accesses to shared memory where more than whole blocks meet, held to what is ordered: what `checks.shared_history` does
-// of them in numpy, unit by unit. What is wrong is only found here; numpy says it.
+// Checks the order of accesses to shared memory by more than whole blocks, unit by unit, as `checks.shared_history` does
+// in numpy. Faults are only found here; numpy words them.
 
 // An array that broadcasts to the lanes.
 typedef struct {

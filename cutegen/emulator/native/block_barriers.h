@@ -117,8 +117,8 @@ static void meet(const Meeting *m, const s64 *given, s64 block) {
     }
 }
 
-// Lets lanes come to a barrier, and opens it where all have come. Returns WRONG, with nothing changed, where that is not
-// in order, else NEW where it opens in some block: the lanes then go on that are told.
+// Lets lanes come to a barrier, and opens it where all have come. Returns WRONG, with nothing changed, if the order is
+// wrong, else NEW if it opens in some block: the lanes that learn of it then continue.
 int meet_at_barrier(const char *tuple, const s64 *given) {
 #define DATA(INDEX) (void *)array_in(tuple, INDEX)->data
     const Meeting m = {

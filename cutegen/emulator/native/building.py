@@ -193,9 +193,7 @@ def _for_processor() -> list[str]:
 
 @contextlib.contextmanager
 def _alone(lock: Path, *, wait: bool = True) -> Iterator[bool]:
-    """Lets one process at a time in, where this system has such locks; others wait, or are told that they are not
-    alone.
-    """
+    """Lets one process at a time in, where this system has such locks; others wait, or learn of it."""
     try:
         import fcntl
     except ImportError:

@@ -1,8 +1,8 @@
-// Loads and stores of the lanes in global memory, as `memory.global_access` does them in numpy: only those about which
-// nothing is odd. All others change nothing, and are for numpy.
+// Loads and stores of the lanes in global memory, as `memory.global_access` does them in numpy: only the regular
+// ones. All others change nothing, and are left to numpy.
 
-enum { LOW, HIGH, START, BYTES, FLAGS, UNIT, TOUCHED, CONSTANTS, READING };  // what is told of an arena
-enum { LAST_WRITER, WRITER_EPOCH, LAST_READER, READER_EPOCH };              // what is told of who touched it
+enum { LOW, HIGH, START, BYTES, FLAGS, UNIT, TOUCHED, CONSTANTS, READING };  // the fields of an arena
+enum { LAST_WRITER, WRITER_EPOCH, LAST_READER, READER_EPOCH };              // the fields of its accesses
 enum { ADDRESS, LANES_OF, PASSED, VALUES };                                 // the arrays of an access
 enum { ARENAS, ARENA_COUNT, NUMBERS, DOWN, ACROSS, IN_BLOCK, BY_CLOCKS };   // the same for all accesses of a batch
 enum { OFFSET = BY_CLOCKS + 1, TOTAL, ONE, MANY, IN_SOME, NO_CHANGE, FLIES };

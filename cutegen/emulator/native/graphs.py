@@ -96,7 +96,7 @@ class GraphMaker:
         return Graph(tuple(values), {slot: place[value] for slot, value in results.items()})
 
     def _value(self, value: Value) -> int:
-        """The number of a value; one that is there already is not made again."""
+        """The number of a value; an existing one is not made again."""
         if value not in self._known:
             self._known[value] = len(self._values)
             self._values.append(value)

@@ -20,7 +20,7 @@ static inline s64 group_of(const s64 *groups, const s64 *given, s64 entry, s64 b
     return given[ROWS_GROUPED] == BY_LANE ? groups[entry] : given[ROWS_GROUPED] == BY_BLOCK ? groups[block] : 0;
 }
 
-// Lets the lanes know what is told to their group: array ROWS_MORE + i is that of group i, and may lack the last columns.
+// Adds the times of their group to the lanes' clocks: array ROWS_MORE + i is that of group i, and may lack the last columns.
 // Returns how many rows there are then; or -1 - n, with nothing changed, where there is no room for n more.
 int learn_rows(const char *tuple, const s64 *given) {
     const Each mask = each_of(tuple, ROWS_MASK);
@@ -45,7 +45,7 @@ int learn_rows(const char *tuple, const s64 *given) {
         const Array *told = array_in(tuple, ROWS_MORE + group);
         const s32 *more = (void *)told->data, *row = rows + number * width;
         s64 columns = told->lengths[1];
-        int learns = 0, knows = 0;  // whether it is told what it does not know, and knows what it is not told
+        int learns = 0, knows = 0;  // whether the given times are new to it, and its own are not given
         for (s64 c = 0; c < columns; c++) {
             learns |= more[c] > row[c];
             knows |= row[c] > more[c];

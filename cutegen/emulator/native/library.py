@@ -97,8 +97,8 @@ class Core:
     `accesses` make or note accesses to memory, from a tuple of arrays and the address of an array of numbers.
     `load_shared` loads from shared memory, from the same, and notes the reads, from another tuple and address; so do
     `load_several`, which returns the number of the first that it has not made, and `load_boxes` with boxes of a tensor
-    that come there, of which it returns how many there are, as `store_boxes` does of others. `start_products` starts
-    products of warps, from what they read, and from what that is added to.
+    that arrive there; it returns their number, as `store_boxes` does. `start_products` starts products of warps, from
+    what they read, and from what that is added to.
     """
 
     path: Path

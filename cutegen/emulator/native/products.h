@@ -1,4 +1,4 @@
-// Products of warpgroups: their reads of shared memory, held to what is ordered.
+// Products of warpgroups: the order of their reads of shared memory.
 
 // Reads begin: which units all warps together read, matrix after matrix, and which two matrices each warp reads.
 enum {
@@ -48,8 +48,8 @@ static int found_writes(
     return 1;
 }
 
-// Copies what products read, and notes that they do from now on. Units that are `lost`, which nothing has written, are
-// zeros, and nothing is noted of them. Returns WRONG, with nothing changed, where a unit was written by a thread, or not
+// Copies what products read, and notes that they do from now on. Units that are `lost`, uninitialised ones, are zeros,
+// without a note. Returns WRONG, with nothing changed, where a unit was written by a thread, or not
 // before what all threads know that read it: numpy looks at these; and NEW where other units have no data.
 static int begin_reads(const char *tuple, const s64 *given, const char *lost) {
     const s64 *cells = (void *)array_in(tuple, READ_CELLS)->data, *starts = (void *)array_in(tuple, STARTS)->data;

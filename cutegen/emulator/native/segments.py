@@ -146,7 +146,7 @@ class Segment:
 
 
 def _add_poison(lanes: Lanes, lost: Mapping[int, Array]) -> None:
-    """Adds poison to registers, by their slots, of which many have the same."""
+    """Adds poison to registers by their slots; many have the same."""
     made: dict[tuple[int, int], Array] = {}
     before = {slot: lanes.poison.get(slot) for slot in lost}
     for slot, more in lost.items():

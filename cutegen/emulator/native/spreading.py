@@ -27,7 +27,7 @@ Slots = frozenset[int]
 
 @dataclass(frozen=True)
 class Spread:
-    """The registers before a segment of which the lower and the upper half of a result are made.
+    """The registers before a segment that the lower and the upper half of a result are made of.
 
     Where it is `whole`, poison of whole registers among them makes all of the result poison, or of the one half. Where
     it is not, this makes `some` bit of it poison, or nothing is said of what becomes of it.
@@ -86,8 +86,8 @@ def _made(one: Lowered, op: PureOp, sources: Sequence[Spread]) -> Spread:
 def _chosen(by: Spread, either: Slots) -> Spread:
     """How poison spreads to the value that the predicate `by` chooses among ones made of the registers `either`.
 
-    The value is poison as a whole wherever the predicate is. That is wherever one of the registers is, if the predicate
-    is made of all of them, too.
+    The value is poison as a whole if the predicate is. So it is if one of the registers is, in case the predicate is
+    made of all of them, too.
     """
     known = by.whole and not by.halves and either <= by.slots
     return Spread(by.slots, by.slots) if known else _unknown(by.slots | either)

@@ -99,7 +99,7 @@ def address_conversion(instruction: Instruction, slots: Mapping[str, int], place
 
 
 def prefetch(instruction: Instruction) -> Operation:
-    """The operation of prefetch and prefetchu, which does nothing, whatever the address.
+    """The operation of prefetch and prefetchu, which does nothing, at any address.
 
     The PTX ISA 9.1, section 9.7.9.15, gives them no effect but on the caches.
     """

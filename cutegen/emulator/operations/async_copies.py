@@ -28,7 +28,7 @@ from cutegen.emulator.ptx.types import STORAGE, TYPES, constant_array
 def async_copy_operation(instruction: Instruction, slots: Mapping[str, int], places: Places, note: Note) -> Operation:
     """The operation of cp.async, or of its commit_group, wait_group or wait_all.
 
-    `slots` numbers the registers by name; `note` is told the smallest accesses. Raises UnsupportedInstruction for other
+    `slots` numbers the registers by name; `note` gets the smallest accesses. Raises UnsupportedInstruction for other
     forms of cp.
     """
     reader = InstructionReader(instruction)

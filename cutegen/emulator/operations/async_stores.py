@@ -91,9 +91,9 @@ def start_writes(
 ) -> None:
     """Starts writes of `size` bytes by each lane of an access, which mbarriers count; they arrive now or later.
 
-    `seen`, if it is given, is told which lane is the first to know that they have. `agents` has the agent of each
-    block's mbarrier, where all of that was looked at; otherwise this raises Stop for an mbarrier that is not there, and
-    for what is not ordered before the writes.
+    `seen`, if given, gets the first lane that knows that they have. `agents` has the agent of each block's mbarrier,
+    where all of that was looked at; otherwise this raises Stop for an mbarrier that is not there, and for what is not
+    ordered before the writes.
     """
     team, log = lanes.team, lanes.shared.log
     assert isinstance(log, SharedHistory)

@@ -184,7 +184,7 @@ def _to_peer(to: SharedOperand, origin: SharedOperand, counter: SharedOperand) -
 def write_bytes(
     lanes: Lanes, access: SharedAccess, uses: Uses, data: Array, lost: Array, seen: Callable[[Lane], None]
 ) -> None:
-    """Writes what a lane's copy has read to shared memory; `seen` is told which lane first knows of that."""
+    """Writes what a lane's copy has read to shared memory; `seen` gets the lane that first knows of that."""
     check_same_block(lanes, access, uses)
     check_run(lanes.shared, access, "writes")
     log = lanes.shared.log

@@ -35,7 +35,7 @@ class _Copies:
     """Copies of the same size: an entry for each in `lanes`, the numbers of their lanes among all that copy.
 
     `access` and `runs` are what they write, `uses` the mbarriers that count it, and `agents` the agents of these.
-    `data` is what they read, one copy's after the other's, of which `lost` was never written. `flights` are the reads,
+    `data` is what they read, one copy's after the other's; `lost` ones were never written. `flights` are the reads,
     each with the numbers of its pieces.
     """
 

@@ -98,7 +98,7 @@ def _values(reader: InstructionReader, operand: Operand, count: int) -> tuple[Re
 def load_operation(
     instruction: Instruction, slots: Mapping[str, int], places: Places, note: Note, kernel: Kernel
 ) -> Operation:
-    """The operation of ld. `slots` numbers the registers by name; `note` is told the size of one value.
+    """The operation of ld. `slots` numbers the registers by name; `note` gets the size of one value.
 
     Raises UnsupportedInstruction for forms that are not emulated.
     """
@@ -231,7 +231,7 @@ def _joined_poison(one: Poison, other: Poison, width: int) -> Poison:
 
 
 def store_operation(instruction: Instruction, slots: Mapping[str, int], places: Places, note: Note) -> Operation:
-    """The operation of st. `slots` numbers the registers by name; `note` is told the size of one value.
+    """The operation of st. `slots` numbers the registers by name; `note` gets the size of one value.
 
     Raises UnsupportedInstruction for forms that are not emulated.
     """

@@ -114,7 +114,7 @@ class Lanes:
     def put(self, slot: int, bits: Array, mask: Mask, poison: Poison = None) -> None:
         """Writes a register in the lanes of the mask.
 
-        `poison` has a one for each bit that means nothing, or is a mask of the lanes of which that holds of every bit.
+        `poison` has a one for each bit that means nothing, or is a mask of the lanes in which every bit does.
         """
         if poison is not None and poison.dtype == np.bool_:
             poison = poison_whole(poison, self.widths[slot])

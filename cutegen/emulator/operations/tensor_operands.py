@@ -22,7 +22,7 @@ from cutegen.emulator.ptx.model import Instruction, Operand, Register, TensorAdd
 from cutegen.emulator.ptx.types import TYPES
 
 BOX = 128
-"""Of which multiple a box stands in shared memory, in bytes (PTX ISA 9.1, section 5.5.7)."""
+"""The alignment of a box in shared memory, in bytes (PTX ISA 9.1, section 5.5.7)."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class BoxOperand:
 
 
 def read_rank(reader: InstructionReader) -> int:
-    """Takes the modifier that says of which rank the tensor is."""
+    """Takes the modifier with the rank of the tensor."""
     return int(reader.choice("1d", "2d", "3d", "4d", "5d")[0])
 
 

@@ -64,7 +64,7 @@ def tensor_store_operation(reader: InstructionReader, rank: int, slots: Mapping[
             if first is one:
                 _store(lanes, lane, origin, *one)
             elif first != one:
-                text = "threads of a warp store different boxes at once, of which machine code makes one store"
+                text = "threads of a warp store different boxes at once, and machine code makes one store of them"
                 raise Stop("tensor-map", text, instruction, lane)
 
     def _repeated(lanes: Lanes, here: Array) -> Array:

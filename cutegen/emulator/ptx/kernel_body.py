@@ -380,7 +380,7 @@ class Body:
         return tokens.integer() if tokens.next.text == "-" else 0
 
     def _address(self, opcode: Token, text: str) -> Address | TensorAddress:
-        """Reads an address in brackets, of which the first one is taken already."""
+        """Reads an address in brackets after the first bracket."""
         tokens = self.tokens
         base = self._single(False)
         if isinstance(base, Symbol):

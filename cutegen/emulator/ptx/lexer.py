@@ -39,8 +39,8 @@ class Token(NamedTuple):
 class Tokens:
     """The tokens of a text, and a position among them; `lines` are the lines of the text.
 
-    Taking a token moves the position behind it. Raises PtxSyntaxError for text that has no tokens, and wherever a token
-    is not what is asked for.
+    Taking a token moves the position behind it. Raises PtxSyntaxError for text that has no tokens, and if a token is
+    not the expected one.
     """
 
     def __init__(self, text: str) -> None:

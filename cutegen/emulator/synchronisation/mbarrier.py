@@ -9,14 +9,14 @@ from cutegen.emulator.arithmetic.arrays import Array
 from cutegen.emulator.checks.told import Told
 
 Seen = Callable[[tuple[int, int]], None]
-"""Is told which lane (thread, block) is the first to know that an asynchronous operation has completed."""
+"""Receives the lane (thread, block) that is the first to know that an asynchronous operation has completed."""
 
 
 @dataclass(frozen=True)
 class Arrival:
     """`size` bytes that have been written, which are counted at the mbarrier at the byte `offset` of a block.
 
-    `seen` is told which lane is the first to know, once one has found that the phase has ended.
+    `seen` gets the lane that is the first to know, once one has found that the phase has ended.
     """
 
     block: int

@@ -41,7 +41,8 @@ class Looked:
 
 @dataclass(frozen=True)
 class FoundMbarriers:
-    """The mbarriers that lanes of a mask use, in the order of their first uses, or of which the lanes learn something.
+    """The mbarriers that lanes of a mask use, in the order of their first uses, or those that the lanes learn something
+    of.
 
     `each` has, for each of them, how many of the lanes that are, the first of these, and the sum of their amounts.
     `groups` has the number of each lane's mbarrier among these; None if there is one.
@@ -110,7 +111,7 @@ class MbarrierTable:
         return None if count < 0 else self._made(looked.lanes, count)
 
     def learners(self, looked: Looked) -> tuple[Array, FoundMbarriers] | None:
-        """The lanes that find the phase ended whose parity is their amount, and the mbarriers of which they learn that.
+        """The lanes that find the phase of their parity ended, and the mbarriers that they learn it from.
 
         None where something is not in order.
         """

@@ -20,7 +20,8 @@ WARPS = 4
 
 
 HaveRead = Callable[[Sequence[int]], None]
-"""Is told the numbers of those of the warps that started a product together whose reads of shared memory have ended."""
+"""Receives the numbers of the warps, of those that started a product together, whose reads of shared memory have ended.
+"""
 
 
 @dataclass
@@ -34,7 +35,7 @@ class Product:
 
 @dataclass
 class _Warp:
-    """The groups of a warp by their numbers, the last of which is open; those below `done` it has waited for."""
+    """The groups of a warp by their numbers; the last one is open, and the warp has waited for those below `done`."""
 
     groups: list[list[Product]] = field(default_factory=lambda: [[]])
     done: int = 0
@@ -52,8 +53,8 @@ class ProductGroups:
     `slots` are those of the registers that are accumulators, each of which has a row in what is known of them: where
     products in flight, whose number is `flying`, shape (rows, warps), write one, it holds the bits `held`, shape (rows,
     warps, 32); `seen` is what it held at the warp's last wgmma.fence, or when a wait has put that there. `core` is the
-    compiled core, if there is one. `unknown` has where what is held is made of shared memory that was never written,
-    and means nothing; None while that is nowhere.
+    compiled core, if there is one. `unknown` marks accumulators that are computed from uninitialised shared memory, and
+    undefined; None while there are none.
     """
 
     def __init__(self, shape: tuple[int, int]) -> None:
@@ -101,7 +102,7 @@ class ProductGroups:
         self.unknown[rows, warps] = before if new is None else before | new
 
     def mark(self) -> None:
-        """Notes from now on where what is held means nothing, which is nowhere yet."""
+        """Marks undefined accumulators from now on; there are none yet."""
         self.unknown = np.zeros(self.held.shape, np.bool_)
 
     @property

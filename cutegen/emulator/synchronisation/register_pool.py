@@ -1,4 +1,4 @@
-"""The registers of a block, of which setmaxnreg gives its warps other shares than a launch does."""
+"""The registers of a block, which setmaxnreg redistributes among its warps."""
 
 from __future__ import annotations
 

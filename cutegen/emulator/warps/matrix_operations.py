@@ -82,7 +82,7 @@ def multiply_operation(mma: Mma, instruction: Instruction, slots: Mapping[str, i
 def matrix_copy_operation(instruction: Instruction, slots: Mapping[str, int], places: Places, note: Note) -> Operation:
     """The operation of ldmatrix or stmatrix, of `count` matrices: 8 * count lanes address a row of 16 bytes each.
 
-    `note` is told the smallest access. Raises UnsupportedInstruction for forms that are not emulated.
+    `note` gets the smallest access. Raises UnsupportedInstruction for forms that are not emulated.
     """
     copy = compile_matrix_copy(instruction)
     load = instruction.opcode == "ldmatrix"
@@ -121,7 +121,7 @@ def matrix_copy_operation(instruction: Instruction, slots: Mapping[str, int], pl
         memory.check_free(access, "writes")
         memory.log.write(access)
         stored = [slots[register.name] for register in copy.registers]
-        given = [lanes.get(slot) for slot in stored]  # of one that nothing has written all becomes poison
+        given = [lanes.get(slot) for slot in stored]  # an uninitialised one becomes poison
         clean, known = lanes.clean(stored, lanes.active(mask)), np.zeros((), np.uint32)
         poison = None if clean else [lanes.poison.get(slot, known) for slot in stored]
         if memory.put_matrices(access, given, poison, copy.transposed):

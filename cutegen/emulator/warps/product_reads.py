@@ -218,7 +218,7 @@ _kept = _Kept(_UNITS)
 def product_reads(
     lanes: Lanes, warps: Array, of: tuple[object, ...], find: Callable[[], Sequence[Sequence[Places]]], itemsize: int
 ) -> ProductReads:
-    """The reads of warps, of which `find` has where each one's part of A lies, and each one's B.
+    """The reads of warps; `find` has the places of each one's part of A, and of its B.
 
     That is the same for all that is equal in `of`, which is kept.
     """

@@ -6,11 +6,11 @@ How mma.sync computes. For floats the PTX ISA 9.1, section 9.7.14.5.14, promises
 precision (sums of at least half precision if C and D are f16). It leaves open in what order and how the sums are
 rounded, what subnormal operands count as, and which NaN results. Here the products are exact; their sum with the
 accumulator is formed in float64 and rounded once, to nearest, to the accumulator's type; subnormal operands keep their
-values; and a NaN is that of `arithmetic.formats`. Hardware cuts more: results can differ in the last bits wherever the
-sum is not exact, and agree where it is (small integers). So `Mma.approximate` is True for all forms of floats. For
-floats of 8 bits the accumulators of sm_89 keep 14 bits (`cutegen.atoms.mma.ADA_F8`): in its code each sum of 16
-products and the accumulator is cut to 14 bits instead of rounded. The bits that the hardware cuts off before that,
-where it aligns each product to the largest, are not modelled.
+values; and a NaN is that of `arithmetic.formats`. Hardware cuts more: results can differ in the last bits if the sum is
+not exact, and agree if it is (small integers). So `Mma.approximate` is True for all forms of floats. For floats of 8
+bits the accumulators of sm_89 keep 14 bits (`cutegen.atoms.mma.ADA_F8`): in its code each sum of 16 products and the
+accumulator is cut to 14 bits instead of rounded. The bits that the hardware cuts off before that, where it aligns each
+product to the largest, are not modelled.
 
 Forms of integers are exact: the sum wraps, or with `.satfinite` is limited to 32 bits, once for the instruction. That
 section does not say whether a sum that is out of range only on the way is limited there.
@@ -103,7 +103,7 @@ def places_b(kind: str, k: int) -> FragmentPlaces:
 
 @cache
 def places_c() -> FragmentPlaces:
-    """The places of C and D of m16n8: 16 rows, 8 columns, whatever the type."""
+    """The places of C and D of m16n8: 16 rows, 8 columns, for all types."""
     group, thread, pair, element = _lanes(2, 2)
     return FragmentPlaces(group + 8 * pair, 2 * thread + element, (16, 8))
 
@@ -160,7 +160,7 @@ class Mma:
 
 
 def _single_bits(values: Array) -> Array:
-    """The bits of float32, of which each NaN is the one that arithmetic gives."""
+    """The bits of float32, with each NaN as arithmetic gives it."""
     return np.where(np.isnan(values), NAN32, values.view(np.uint32))
 
 

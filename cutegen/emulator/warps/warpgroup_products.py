@@ -5,13 +5,13 @@ the wait for it is checked, and so is that its accumulators are not touched: the
 
 How it computes: as mma.sync does (`tensor_cores`). PTX leaves the order and the rounding of the sums open (PTX ISA 9.1,
 section 9.7.15.5.2); here the products are exact, are added in f64 along the depth, and the sum with the accumulator is
-rounded once to f32. Of floats of 8 bits, of which Hopper's accumulators keep 14 bits, that sum is cut to as many, as
-hardware does; what that cuts off before, where it aligns each product to the largest
-(`cutegen.atoms.mma.HOPPER_F8`), is not modelled.
+rounded once to f32. For 8-bit floats, the sum is truncated to the 14 bits that Hopper's accumulators keep; what that
+cuts off before, where it aligns each product to the largest (`cutegen.atoms.mma.HOPPER_F8`), is not modelled.
 
 The order of registers (section 9.7.15.7): a warp needs a wgmma.fence before its first product, and again once it has
-written registers that are accumulators. That rule is held to as it is written, where assemblers let some pass, but for
-zeros: compilers move those of a sum's start from before the fence to behind it, and assemblers start the sum instead.
+written registers that are accumulators. The rule is enforced as written, although assemblers accept some violations,
+except for zeros: compilers move those of a sum's start from before the fence to behind it, and assemblers start the sum
+instead.
 """
 
 from __future__ import annotations

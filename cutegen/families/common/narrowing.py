@@ -60,7 +60,8 @@ def _free(spec: KernelSpec, report: Report) -> set[str]:
 
 
 def _with_promises(spec: KernelSpec, report: Report, written: Fallback | None, mode: str, vector: int) -> KernelSpec:
-    """The spec with what its accesses need of its callers, once its `fallback` is known, of which `written` was.
+    """The spec with the promises that its accesses need, once its `fallback` is known; `written` is the
+    fallback in the text, if any.
 
     That sizes along `mode` are multiples of `vector`, and alignment; not where there are narrow accesses besides, and
     of tensors with accesses of one element no more than what was written.
@@ -73,7 +74,7 @@ def _with_promises(spec: KernelSpec, report: Report, written: Fallback | None, m
     if vector > 1 and not spec.schedule.narrows:
         free -= {t.name for t in spec.tensors if t.major == mode}
     for name in free:
-        report.infer("elements may stand anywhere", "tensors", name, "align")
+        report.infer("elements may have any alignment", "tensors", name, "align")
     tensors = tuple(replace(t, align=t.dtype.bytes) if t.name in free else t for t in spec.tensors)
     return replace(spec, tensors=tensors)
 
@@ -107,7 +108,7 @@ def one_at_a_time(operands: Iterable[Operand]) -> tuple[Operand, ...]:
 
 
 def interleaved(tv_layout: Layout) -> Layout:
-    """A (thread, value) layout that covers the same elements, of which neighbouring threads have neighbours.
+    """A (thread, value) layout of the same elements that gives neighbouring threads neighbours.
 
     Where threads have runs of neighbours, one run after the other, each gets those elements whose number among them
     all, divided by that of the threads, leaves its own; other layouts stay as they are.

@@ -27,7 +27,7 @@ class Narrowing:
     cluster: str = ""  # the text of how many thread blocks a cluster has; empty without clusters
     block: str = "THREADS, 1, 1"  # its sides
     options: tuple[str, ...] = ()  # more of each launch
-    empty: bool = False  # whether rows of no elements have the wide launch, whatever their addresses
+    empty: bool = False  # whether empty rows have the wide launch, at any address
     word: int = 0  # elements of an access of the launch between the two; 0: there is none
 
     @property

@@ -26,9 +26,9 @@ def ordered(
 ) -> Claim:
     """That warps may come in any order, proved of what they do for each of some sizes.
 
-    `words` say one of these where it fails, `over` what all of them are, of which the text of each is one.
+    `words` name one of these if it fails, `over` all of them.
     """
-    text = "in no order do warps wait forever, read what has not come, or overwrite what is read"
+    text = "no order of warps deadlocks, reads data that have not arrived, or overwrites data in use"
     acts = phases = 0
     shown: dict[str, None] = {}
     for sizes in tried:
@@ -39,5 +39,5 @@ def ordered(
         acts, phases = acts + found.acts, phases + found.phases
         shown[str(sizes)] = None
     done = f"{acts} acts on barriers and shared memory, by the statements that print them"
-    sizes_of = f"for {over} of {', '.join(shown)}, each of which is multiplied once"
+    sizes_of = f"for {over} of {', '.join(shown)}, and each one is multiplied once"
     return Claim("order", text, (f"{done}, and {phases} phases" if phases else done, sizes_of), True, path)

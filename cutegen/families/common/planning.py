@@ -42,7 +42,8 @@ def resolve_tensors(spec: KernelSpec, report: Report, default_major: Mapping[str
 def require_divisible(spec: KernelSpec, report: Report, mode: str, divisor: int, why: str) -> KernelSpec:
     """The spec with the promise that the size of `mode` is a multiple of `divisor`.
 
-    The host checks it, and the compiler is told. A promise that was written stands: one that does not do is reported.
+    The host checks it, and the compiler assumes it. A promise that was written stands: one that does not do is
+    reported.
     """
     if divisor == 1 or known_divisor(spec, mode) % divisor == 0:
         return spec

@@ -40,7 +40,7 @@ class Operand:
 class Pointwise:
     """The part that elementwise kernels and epilogues share: load the operands, compute, store the outputs.
 
-    All operands of a thread have `values` values in one order, of which `vector` at a time share a predicate.
+    All operands of a thread have `values` values in one order; each `vector` of them shares a predicate.
     """
 
     operands: tuple[Operand, ...]

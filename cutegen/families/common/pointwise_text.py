@@ -118,13 +118,13 @@ def pointwise_context(
 ) -> dict[str, Any]:
     """All that the templates of `families/common` print.
 
-    `copy_path` is the key of the spec that says how operands move. `accumulators` has what makes the values of
-    each product `A @ B.T`, by the name of its B. With `guard_tiles`, `has_tile` says whether the thread has anything to
-    do at all. `through` has the outputs that are copied to shared memory, by name, and `sources` what is read there.
-    The text stands `deeper` by so many columns than in the other kernels. `modes` is the order of the outputs' modes in
-    the kernel, where it is not the spec's. No variable of a tensor's values, nor one that is computed, has a name of
-    those that are `taken`. `alone` has the coordinates of a block along the modes of which it has but one, which are
-    none of `modes`. `quotient` is a function of the module for the quotients of functions such as `silu`.
+    `copy_path` is the key of the spec that says how operands move. `accumulators` has what makes the values of each
+    product `A @ B.T`, by the name of its B. With `guard_tiles`, `has_tile` says whether the thread has anything to do
+    at all. `through` has the outputs that are copied to shared memory, by name, and `sources` what is read there. The
+    text stands `deeper` by so many columns than in the other kernels. `modes` is the order of the outputs' modes in the
+    kernel, where it is not the spec's. No variable of a tensor's values, nor one that is computed, has a name of those
+    that are `taken`. `alone` has the coordinates of a block along the modes in which it has a single one, which are not
+    in `modes`. `quotient` is a function of the module for the quotients of functions such as `silu`.
     """
     spec, point, name = plan.spec, plan.pointwise, plan.spec.output.name
     width = width_name(spec)

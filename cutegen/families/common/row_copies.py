@@ -41,7 +41,7 @@ def long_rows(copies: RowCopies, tensors: Sequence[Tensor]) -> Iterator[CaseRequ
         unit, outer = copies.unit(tensor), [mode for mode in reversed(tensor.shape) if mode != tensor.major]
         sizes = {str(tensor.major): 2 * copies.along * unit + unit + 1}
         sizes |= dict(zip(outer, (copies.band + 1, 2), strict=False))
-        why = "rows are copied in several tiles, of which some end beyond them"
+        why = "rows are copied in several tiles, and some end beyond them"
         yield CaseRequest(f"long rows along {tensor.major}", why, sizes, every_way=True, once=True)
         sizes = {str(tensor.major): 2 * copies.along * unit - 1}
         sizes |= dict(zip(outer, (2 * copies.band - 1, 2), strict=False))

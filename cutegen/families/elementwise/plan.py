@@ -22,5 +22,5 @@ class ElementwisePlan(PointwisePlan):
     run: tuple[int, ...] | None  # inner_outer: the shape of what the threads deal out, if not single elements
     tile_order: tuple[int, ...]  # modes in the order in which consecutive blocks (inner: threads) walk the tiles
     check_threads: bool  # inner: the host demands a whole number of blocks
-    guard_tiles: bool  # inner: threads beyond the last tile are told by their tile's index, not by its coordinates
+    guard_tiles: bool  # inner: threads beyond the last tile are found by their tile's index, not by its coordinates
     most_tiles: int | None  # that 32 bits can count; None if the sizes are fixed, and fewer

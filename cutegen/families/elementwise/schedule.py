@@ -37,8 +37,8 @@ class ElementwiseCopy:
     fallback: Fallback | None = key(Choice(get_args(Fallback)), FALLBACK_SAYS)
     evict_priority: EvictPriority | None = key(
         Choice(get_args(EvictPriority)),
-        "What the L1 cache does with lines of tensors that have all modes of the output: `no_allocate` for what is "
-        "touched once. One that broadcasts is read again, and stays `evict_normal`.",
+        "L1 cache hint for tensors that have all modes of the output: `no_allocate` for data that are accessed "
+        "once. Tensors that broadcast are read again, and stay `evict_normal`.",
     )
 
 
@@ -59,8 +59,8 @@ class ElementwiseSchedule(Schedule):
 
     partition: Partition | None = key(
         Choice(get_args(Partition)),
-        "`inner`: a thread takes a tile; `inner_outer`: a block takes a tile and deals it out by a thread layout, in "
-        "accesses of `copy.bits` or else in single elements; `thread_value`: by a thread and a value layout.",
+        "`inner`: a thread takes a tile; `inner_outer`: a block takes a tile and distributes it by a thread "
+        "layout, in accesses of `copy.bits` or in single elements; `thread_value`: by a thread and a value layout.",
     )
     tiler: Mapping[str, int] | None = key(
         ByName(Integer(), "Elements along this mode.", least=1),
@@ -73,8 +73,8 @@ class ElementwiseSchedule(Schedule):
     predication: Mapping[str, Predicate] = key(
         ByName(
             Choice(get_args(Predicate)),
-            "How this mode is guarded: `none`: not, the host refuses a size that does not divide; `mask`: accesses "
-            "past the end are left out.",
+            "How this mode is guarded: `none`: not, and the host rejects sizes that are not multiples; `mask`: "
+            "accesses past the end are masked off.",
         ),
         "Guards by mode.",
         factory=dict,

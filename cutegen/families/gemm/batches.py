@@ -18,7 +18,7 @@ def without_batch(ctx: Context, batch: str | None, names: Iterable[str] | None, 
     """The modes that a field of the schedule names, without that of the batch, which has no place there: it says so."""
     found = list(names or ())
     if batch in found:
-        message = f"`{batch}` is the batch, of which a tile has one matrix"
+        message = f"`{batch}` is the batch, and a tile has one matrix of it"
         ctx.say("CG203", message, "schedule", field, batch, key=True, help=f"leave `{batch}` out")
         found.remove(batch)
     return found

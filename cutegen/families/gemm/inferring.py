@@ -40,7 +40,7 @@ def infer_swizzle(schedule: S, report: Report, tensor: Tensor, extent: int) -> S
     own, fitting = schedule.smem.get(tensor.name), [width for width in SWIZZLES if extent % width == 0]
     if not fitting or (own is not None and own.swizzle is not None):
         return schedule
-    why = f"the widest of which {extent} bytes are a multiple"
+    why = f"the widest that divides {extent} bytes"
     return filled(schedule, report, ("smem", tensor.name, "swizzle"), fitting[0], why)
 
 

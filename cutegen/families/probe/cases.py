@@ -11,7 +11,7 @@ def requests() -> Iterator[CaseRequest]:
     """Every case of a probe."""
     yield CaseRequest("compact", "the layout's own tile", data="integers")
     yield CaseRequest("random", "the layout's own tile")
-    yield CaseRequest("special values", "numbers that other types have not", data="special")
+    yield CaseRequest("special values", "numbers that other types lack", data="special")
     yield CaseRequest("padded", "rows further apart than they are long", layout="padded")
     yield CaseRequest("offset", "a slice at the least alignment that the spec allows", layout="offset")
     yield CaseRequest(

@@ -69,7 +69,7 @@ def resolve(spec: Spec, report: Report) -> Spec:
                 notes=(f"{wanted[mode]} = {wanted[mode] // step} * {step} + {rest}",),
                 help=f"write {wanted[mode]}, or leave it out",
             )
-    # What is promised of a size that is fixed has been held to it, and says no more.
+    # Promises about a fixed size were checked against it, and add nothing.
     known = {mode: static[mode] for mode in spec.modes if mode in static}
     return replace(spec, schedule=schedule, static=known, divisible={})
 

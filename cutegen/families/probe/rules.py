@@ -33,7 +33,7 @@ def values(spec: Spec, say: Say) -> None:
     """A thread has at most 1024 values."""
     layout, limit = spec.schedule.tv_layout, MAX_VALUES
     if layout is not None and (count := layouts.mode_sizes(layout)[1]) > limit:
-        message = f"the layout has {count} values a thread, and {limit} are the most"
+        message = f"the layout has {count} values a thread; the limit is {limit}"
         say(message, "schedule", "tv_layout", notes=(f"{count} > {limit}",), help=_part(layout))
 
 
@@ -77,7 +77,7 @@ def _sized_anew(candidate: Candidate) -> Candidate:
 
 
 def composes(spec: Spec, say: Say) -> None:
-    """A probe's layout composes with its tile, whatever the strides of the tensor turn out to be."""
+    """A probe's layout composes with its tile, for all strides of the tensor."""
     layout, tiler = spec.schedule.tv_layout, spec.schedule.tiler
     assert layout is not None and tiler is not None
     sizes = tuple(tiler.values())
@@ -118,7 +118,7 @@ def tile_size(spec: Spec, say: Say) -> None:
         mode = max(tiler, key=lambda mode: tiler[mode])
         notes = (f"{' * '.join(map(str, tiler.values()))} = {places} > {MAX_PLACES}",)
         fits = MAX_PLACES // (places // tiler[mode])
-        message = f"the tile has {places} elements, and {MAX_PLACES} are the most"
+        message = f"the tile has {places} elements; the limit is {MAX_PLACES}"
         say(message, "schedule", "tiler", mode, notes=notes, help=f"`{mode}: {fits}` is the most" if fits else None)
 
 

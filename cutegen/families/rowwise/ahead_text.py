@@ -23,7 +23,7 @@ class LoaderText:
     tile: str
     first: list[str]  # its arguments before the walk
     next: list[str]  # and in it; empty if it is called once
-    walks: bool  # whether it is told which tile
+    walks: bool  # whether it gets the number of the tile
 
 
 def ahead(plan: RowwisePlan, texts: WalksText, tile: str, block: str, divisors: list[str]) -> dict[str, Any]:
@@ -44,7 +44,7 @@ def ahead(plan: RowwisePlan, texts: WalksText, tile: str, block: str, divisors: 
             of_first, of_next = [block, *arguments], ["next_tile", *arguments]
             loaders.append(LoaderText("load_rows", what, rows, told, tile, of_first, of_next, True))
         if fixed:
-            what = "Starts the loads of what is the same for all rows."
+            what = "Starts the loads of the values that all rows share."
             parameters, arguments = _passed(plan, fixed, [])
             loaders.append(LoaderText("load_columns", what, fixed, parameters, own_part, arguments, [], False))
     row_parameters, row_arguments = _of_rows(plan, texts, divisors)

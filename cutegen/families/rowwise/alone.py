@@ -1,4 +1,4 @@
-"""Sums of which one element of a row is all there is: `sum(where(coord(N) == k, A, 0), N)` is A at place k, or 0.
+"""Sums with a single nonzero term: `sum(where(coord(N) == k, A, 0), N)` is A at place k, or 0.
 
 That element is read by itself: no thread compares the places of all that it has, and adds up zeros.
 """

@@ -122,7 +122,7 @@ def _workspace(plan: RowwisePlan, column: Column) -> Workspace:
             ("(", [f"cute.sym_int64(divisibility={ColumnText.of(plan, column).vector})", "1"], ")"),
             "assumed_align=16",
         ),
-        documentation=f"Each call first writes what every block has of {argument} to memory of its own.",
+        documentation=f"Each call first writes the partial sums of {argument} of every block to a workspace.",
         dtype=column.dtype,
         modes=(
             WorkspaceMode(plan.column_rows),
@@ -138,7 +138,7 @@ def within(plan: RowwisePlan) -> tuple[int, int]:
 
 
 def counted_columns(plan: RowwisePlan, size: str) -> list[str]:
-    """The comparisons of a row's size, `size` as text, of which one is false where another case has the row."""
+    """The comparisons of a row's size, `size` as text; one is false if another case has the row."""
     low, high = within(plan)
     return [f"{low} <= {size}"] * (low > 0) + [f"{size} <= {high}"] * (high < MAX_INT)
 

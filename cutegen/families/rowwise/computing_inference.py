@@ -20,8 +20,8 @@ from cutegen.planning.report import Report
 def infer_online(spec: Spec, report: Report) -> Spec:
     """Sums of exponentials come with the largest values where rows are walked, which spares a walk.
 
-    So do squares around a mean, of which each part of a row has its own: where a block has whole rows in its shared
-    memory a further walk is as cheap as that.
+    So do squares around a mean, since each part of a row has its own mean: if a block has whole rows in its shared
+    memory, a further walk is as cheap.
     """
     schedule = spec.schedule
     near = schedule.keep == "smem" and cluster_of(spec) == 1
@@ -34,8 +34,8 @@ def infer_online(spec: Spec, report: Report) -> Spec:
 
 
 def infer_math(spec: Spec, report: Report) -> Spec:
-    """Exponentials are fast where what is stored of each element has 16 bits at most, and where a row has only sums of
-    them: those whose error is large are small beside the largest one, which is 1.
+    """Exponentials are fast if at most 16 bits of each element are stored, and where a row has only sums of them: those
+    whose error is large are small beside the largest one, which is 1.
     """
     if spec.schedule.math is not None or not has_exponentials(spec):
         return spec

@@ -69,7 +69,7 @@ def first_value(plan: RowwisePlan) -> str:
 
 
 def assumed(plan: RowwisePlan, start: str) -> str:
-    """The text of where accesses start, of which the compiler is told that they stand at multiples of their width."""
+    """The text of the starts of accesses, which the compiler assumes to be aligned to their width."""
     return f"cute.assume({start}, divby={width_name(plan.flat)})"
 
 

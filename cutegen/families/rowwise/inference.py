@@ -117,7 +117,7 @@ def _infer_scheduler(spec: Spec, report: Report) -> Spec:
     pipeline = spec.schedule.pipeline
     if pipeline.stages is None and walk.kind == "persistent" and spec.schedule.keep == "registers":
         pipeline = replace(pipeline, stages=2)
-        report.infer("the next rows are under way while a block computes", "schedule", "pipeline", "stages")
+        report.infer("the next rows are loaded while a block computes", "schedule", "pipeline", "stages")
     if walk.raster is None and (mode := beside(spec)) is not None:
         walk = replace(walk, raster=mode)
         report.infer("rows that run together are neighbours in memory", "schedule", "scheduler", "raster")
@@ -184,8 +184,8 @@ def _infer_keep(spec: Spec, report: Report) -> Spec:
 
 
 def _adapts(spec: Spec) -> bool:
-    """Whether every launch is to give a row as few threads as hold it: where nothing says how many they are, or what
-    else depends on that number.
+    """Whether every launch gives a row the fewest threads that hold it: if neither their number nor anything that
+    depends on it is written.
     """
     schedule, row = spec.schedule, row_of(spec)
     if row in spec.static or schedule.fewer_threads:
@@ -282,7 +282,7 @@ def _share(spec: Spec) -> int | None:
 
 
 def _guarded(spec: Spec, mode: str) -> int:
-    """Of which multiple a size is where nothing guards its mode: of what a block has, or a cluster of a row."""
+    """The divisor of a size without a guard on its mode: the extent of a block, or of a cluster along a row."""
     extent = (spec.schedule.tiler or {})[mode]
     return extent * cluster_of(spec) if mode == row_of(spec) and spec.schedule.keep == "registers" else extent
 

@@ -92,7 +92,7 @@ class KeeperText:
     parameters: list[str]
     arguments: list[str]  # of a block's first row, where two have room, else of any
     next: list[str]  # of the row after the one that is computed on
-    walks: bool  # whether it is told the number of a row, and finds out which that is
+    walks: bool  # whether it gets the number of a row, and computes its place
     pieces: PiecesText
     bytes: int  # of an element of all tensors
     places: list[str]  # the statements that find a piece in global memory and in shared memory
@@ -225,5 +225,5 @@ def _pieces(plan: RowwisePlan, name: str) -> PiecesText:
 
 
 def _runs(tile: int, vector: int) -> list[int]:
-    """The sizes of copies of which some make any part of a tile that is a multiple of `vector`: each twice the next."""
+    """The sizes of copies that add up to any part of a tile that is a multiple of `vector`: each twice the next."""
     return [vector << i for i in reversed(range((tile // vector - 1).bit_length()))]

@@ -57,7 +57,7 @@ def tells_warps(plan: RowwisePlan) -> bool:
 
 @dataclass(frozen=True)
 class LaunchText:
-    """The launches of one kernel, of which a call has one.
+    """The launches of one kernel; a call has one of them.
 
     `condition` begins their branch. The rest is what `launch_kernel` gets besides: for `wide` accesses, for these with
     `fewer` values a thread (None without such a launch), and for `narrow` accesses.

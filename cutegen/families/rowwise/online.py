@@ -59,7 +59,7 @@ class Seen:
         return value
 
     def _below(self, value: Expr) -> tuple[Expr, Local] | None:
-        """Both sides of a difference of which the right one has a name."""
+        """Both sides of a difference whose right side has a name."""
         value = self.meant(value)
         if isinstance(value, Binary) and value.op == "-" and isinstance(value.right, Local):
             return self.meant(value.left), value.right

@@ -24,7 +24,7 @@ def exchanges_of(plan: RowwisePlan) -> tuple[Exchange, ...]:
 
 def meetings_of(plan: RowwisePlan, walk: Walk) -> list[tuple[Reduction, ...]]:
     """The reductions of a walk in groups, whose results the threads of a row exchange together: all of them where that
-    goes through shared memory, so that warps wait once; in one warp only those of which one depends on others.
+    goes through shared memory, so that warps wait once; in one warp only those that depend on each other.
     """
     if walk.reductions and plan.warps_per_row * plan.cluster > 1:
         return [walk.reductions]
@@ -36,7 +36,7 @@ def meetings_of(plan: RowwisePlan, walk: Walk) -> list[tuple[Reduction, ...]]:
 
 
 def is_backwards(plan: RowwisePlan, number: int) -> bool:
-    """Whether a walk in pieces begins at the row's end, of which a cache has what the walk before read last.
+    """Whether a walk in pieces begins at the row's end, which the previous walk left in a cache.
 
     A block of a cluster has other pieces then. It keeps its own where a tensor is read and written: another block's
     reads of a piece would not be ordered before its writes.

@@ -17,7 +17,7 @@ from cutegen.planning.promises import known_divisor
 
 @dataclass(frozen=True)
 class PartialText:
-    """A tensor that is read at some of the modes of a row, of which each element stands for several places."""
+    """A tensor with only some modes of a row, so that each element applies to several places."""
 
     tensor: Tensor
     variable: str

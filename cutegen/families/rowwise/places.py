@@ -41,7 +41,7 @@ def brought(number: Expr) -> Expr:
 
 
 def in_32_bits(node: Expr, row: str, number: Expr) -> Expr:
-    """The comparison of which `beside_place` gave a number, with `number`, of 32 bits, in its place."""
+    """The comparison with the 32-bit `number` in the place of the one that `beside_place` found."""
     assert isinstance(node, Binary)
     left, right = _widened(node.left, row), _widened(node.right, row)
     return replace(node, left=left or number, right=right or number)

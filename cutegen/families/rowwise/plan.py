@@ -205,7 +205,7 @@ class RowwisePlan(Plan):
 
     @property
     def column_unit(self) -> int:
-        """Of which multiple the rows of that workspace are."""
+        """The divisor of the rows of that workspace."""
         if self.fewer_threads:
             return min(32, self.threads_per_row) * self.values * self.cluster
         return self.tile[self.row] if self.walked else self.row_tile

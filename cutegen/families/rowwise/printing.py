@@ -107,7 +107,7 @@ class ElementPrinter(_Numbered):
 
 
 class RowPrinter(_Numbered):
-    """Prints on single numbers: selections are Python's own, of which CuTeDSL makes selections of the machine."""
+    """Prints on single numbers: selections are Python's own, which CuTeDSL compiles to select instructions."""
 
     def is_tensor(self, node: Expr) -> bool:
         return False

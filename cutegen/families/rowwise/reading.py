@@ -15,7 +15,7 @@ from cutegen.ops.row_modes import leading, row_modes
 def check_schedule(
     ctx: Context, schedule: RowwiseSchedule, tensors: Mapping[str, Tensor], compute: Compute | None
 ) -> None:
-    """Says which modes there are not, and of which a block cannot have several."""
+    """Reports unknown modes, and modes of which a block cannot have several."""
     lead = leading(tensors.values())
     if compute is None or lead is None:
         return

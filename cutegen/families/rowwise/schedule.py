@@ -39,8 +39,8 @@ class RowCopy:
     fallback: Fallback | None = key(Choice(get_args(Fallback)), FALLBACK_SAYS)
     evict_priority: EvictPriority | None = key(
         Choice(get_args(EvictPriority)),
-        "What the L1 cache does with lines of tensors that have all modes: `no_allocate` for what is touched once. One "
-        "that broadcasts is read again, and stays `evict_normal`.",
+        "L1 cache hint for tensors that have all modes: `no_allocate` for data that are accessed once. Tensors "
+        "that broadcast are read again, and stay `evict_normal`.",
     )
 
 
@@ -50,8 +50,8 @@ class RowWalk:
 
     kind: Kind | None = key(
         Choice(get_args(Kind)),
-        "`grid`: as many blocks as there are tiles of rows; `persistent`: `blocks` of them, which walk all tiles. What "
-        "is reduced over the rows is summed by each block, then over the blocks, in an order that `blocks` decides.",
+        "`grid`: one block per tile of rows; `persistent`: `blocks` of them, which walk all tiles. Reductions over "
+        "the rows are summed by each block, then over the blocks, in an order that depends on `blocks`.",
     )
     blocks: int | None = key(Integer(), "Thread blocks of a persistent kernel.")
     raster: str | None = key(Text(), "The mode along which consecutive thread blocks take neighbouring rows.")
@@ -63,8 +63,8 @@ class RowPipeline:
 
     stages: int | None = key(
         Integer(),
-        "Tiles of rows that a block of a persistent kernel has in registers or in shared memory: 2, where the next "
-        "rows are loaded while it computes on its own, or 1.",
+        "Tiles of rows that a block of a persistent kernel has in registers or in shared memory: 2, to load the "
+        "next rows while it computes, or 1.",
     )
 
 
@@ -74,60 +74,60 @@ class RowwiseSchedule(Schedule):
 
     tiler: Mapping[str, int] | None = key(
         ByName(Integer(), "Elements along this mode.", least=1),
-        "What a thread block has at a time: along the row's mode the elements that its threads hold in registers, "
-        "along the last other mode the rows, each with threads of its own; 1 along all others. The modes of a row that "
-        "goes along several are named as one: `C*HW`.",
+        "The tile of a thread block: along the row's mode, the elements that its threads hold in registers; along "
+        "the last other mode, the rows, each with its own threads; 1 along all others. Several modes of a row are "
+        "named together: `C*HW`.",
     )
     threads_per_row: int | None = key(
         Integer(),
-        "Threads that share a row, at most 1024: a power of two or, where one block has it, a multiple of 32.",
+        "Threads that share a row, at most 1024: a power of two, or a multiple of 32 if one block has the row.",
     )
     cluster: Mapping[str, int] | None = key(
         ByName(Integer(), "Thread blocks along this mode, the row's: a power of two.", least=1),
-        "How many thread blocks share a row. Each has what the tiler says of it, and their results meet in distributed "
-        "shared memory: for targets that have clusters. Left out, one block has a row, unless it is too long for that.",
+        "Number of thread blocks that share a row, on targets with clusters. Each has the tiler's part of it, and "
+        "they exchange results in distributed shared memory. Left out: one block per row, unless it is too long.",
     )
     keep: Keep | None = key(
         Choice(get_args(Keep)),
-        "Where a row waits between its reductions: `registers`: it is loaded once, whole; `smem`: bulk copies bring it "
-        "to shared memory once, where it is walked in pieces of the tiler; `reload`: it is walked in such pieces, and "
-        "read again for each reduction that needs an earlier one.",
+        "Where a row is kept between its reductions: `registers`: it is loaded once, whole; `smem`: bulk copies "
+        "load it to shared memory once, where threads walk it in pieces of the tiler; `reload`: threads walk it in "
+        "such pieces, and read it again for each reduction that needs an earlier one.",
     )
     shorter: Shorter | None = key(
         Choice(get_args(Shorter)),
-        "What a row held in `registers` gets that is shorter than the tiler's: `fewer_threads`: each launch has as few "
-        "for a row as hold it, and with them more rows for a block; `mask`: all of them, with accesses left out.",
+        "Rows held in `registers` that are shorter than the tiler's: `fewer_threads`: each launch gives a row the "
+        "fewest threads that hold it, and a block more rows; `mask`: all threads, with accesses masked off.",
     )
     longer: Longer | None = key(
         Choice(get_args(Longer)),
-        "What becomes of a row that is longer than the tiler's: `reload`: a second kernel walks it in pieces of the "
-        "tiler; `refuse`: the host refuses it.",
+        "Rows longer than the tiler's: `reload`: a second kernel walks them in pieces of the tiler; `refuse`: the "
+        "host rejects them.",
     )
     online: Online | None = key(
         Choice(get_args(Online)),
-        "When a sum of exponentials above a row's largest value, `sum(exp(x - max(x, N)), N)`, is found together with "
-        "that value, and scaled whenever a larger one turns up, and one of squares around a row's mean with that mean, "
-        "each part of the row around its own: `walked`: where a row is walked in pieces, which spares a walk; `never`: "
-        "it always has a walk of its own.",
+        "Whether a row's maximum and the sum of exponentials above it, `sum(exp(x - max(x, N)), N)`, are found in "
+        "one walk, rescaled at each larger value, and likewise a row's mean and the sum of squares around it, "
+        "merged part by part: `walked`: if rows are walked in pieces, which saves a walk; `never`: always in a "
+        "separate walk.",
     )
     math: Math | None = key(
         Choice(get_args(Math)),
-        "How `exp` of f32 is computed: `precise`: as CUDA's expf, to 2 ulp; `fast`: as 2 to a power that is rounded "
-        "first, which takes a third of the instructions, and errs by an ulp more for each 1 that its argument is away "
-        "from 0. Elements that are divided by a sum of exponentials above the row's largest value are then multiplied "
-        "by its reciprocal. Left out, fast where results of 16 bits hide that.",
+        "How `exp` of f32 is computed: `precise`: as CUDA's expf, to 2 ulp; `fast`: as 2 to a power that is "
+        "rounded first, with a third of the instructions; the error grows by one ulp per unit of the argument's "
+        "magnitude. Division by a sum of exponentials above the row's maximum then becomes multiplication by its "
+        "reciprocal. Left out: `fast` if 16-bit results hide the error.",
     )
     copy: RowCopy = key(Record(RowCopy), "How every tensor along the rows moves.", factory=RowCopy)
     predication: Mapping[str, Predicate] = key(
         ByName(
             Choice(get_args(Predicate)),
-            "How this mode is guarded: `none`: not, the host refuses a size that does not divide; `mask`: accesses "
-            "past the end are left out, and a reduction takes its neutral element there.",
+            "How this mode is guarded: `none`: not, and the host rejects sizes that are not multiples; `mask`: "
+            "accesses past the end are masked off, and a reduction takes its neutral element there.",
         ),
         "Guards by mode.",
         factory=dict,
     )
-    pipeline: RowPipeline = key(Record(RowPipeline), "What is loaded ahead.", factory=RowPipeline)
+    pipeline: RowPipeline = key(Record(RowPipeline), "Rows that are loaded ahead.", factory=RowPipeline)
     scheduler: RowWalk = key(Record(RowWalk), "The order in which rows are walked.", factory=RowWalk)
 
     @property

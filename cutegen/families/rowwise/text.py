@@ -270,7 +270,7 @@ def _masks(plan: RowwisePlan, texts: WalksText) -> dict[str, Any]:
 
 
 def _place(plan: RowwisePlan, texts: WalksText) -> dict[str, Any]:
-    """The texts of which rows a block has, and which of them a thread."""
+    """The texts of the rows of a block, and of those of a thread."""
     modes, beside, lead = plan.flat.lead.shape, plan.beside, plan.flat.lead.name
     part = "rank" if plan.cluster > 1 else "0"
     tile = [f"tile_{mode}" if mode != plan.row else ("piece" if plan.walked else part) for mode in modes]

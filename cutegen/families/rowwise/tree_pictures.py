@@ -172,9 +172,7 @@ def _caption(plan: RowwisePlan, tree: Tree, exchanges: int) -> str:
 
 
 def _notes(plan: RowwisePlan, tree: Tree) -> tuple[str, ...]:
-    notes = [
-        "A cell says of which lanes a value is made, or of which results; lane ^ 4 differs in bit 2 of its number."
-    ]
+    notes = ["A cell names the lanes or results that a value is made of; lane ^ 4 differs in bit 2 of its number."]
     if tree.rounds > 1:
         notes.append("0+3 is 0 and 3 more.")
     alike = min(WARP, plan.threads) // tree.lanes

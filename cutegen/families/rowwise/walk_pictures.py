@@ -47,7 +47,7 @@ def _caption(plan: RowwisePlan) -> str:
     else:
         text = f"A row is loaded once and stays in registers: {how}."
     if plan.ahead:
-        text += " The next row is on its way from where the first walk has taken its own out of the registers."
+        text += " The next row is in flight once the first walk has emptied the registers."
     return text
 
 

@@ -187,7 +187,7 @@ def _store(name: str) -> str:
 
 
 def _of(pieces: tuple[int, ...]) -> str:
-    """Of which pieces, as the end of a sentence; nothing of a row that is held whole."""
+    """The pieces, as the end of a sentence; empty for a row that is held whole."""
     return f", piece{'s' * (len(pieces) > 1)} {', '.join(map(str, pieces))}" if pieces else ""
 
 

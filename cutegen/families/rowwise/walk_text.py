@@ -141,7 +141,7 @@ class WalksText:
         return self.variables.free(f"new_{tensor.argument}" if tensor else name, f"{name}_value")
 
     def _known(self, name: str, variable: str, value: Expr | None = None) -> None:
-        """Both printers know a value of the row by its variable, and which numbers it can be if it is told."""
+        """Both printers know a value of the row by its variable, and the numbers that it can be, if given."""
         self.row_printer.locals[name] = self.element_printer.locals[name] = variable
         if value is not None:
             self.row_printer.intervals.keep(name, value)
@@ -396,5 +396,5 @@ def _both(column: Column, so_far: str, one: str) -> str:
 
 
 def _by_access(reduction: Reduction) -> bool:
-    """Whether the values of each access are reduced first, of which those beyond the row's end are then left out."""
+    """Whether the values of each access are reduced first, and accesses beyond the row's end then left out."""
     return reduction.function in ("sum", "prod") or reduction.dtype.is_float

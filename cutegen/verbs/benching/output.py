@@ -118,7 +118,7 @@ def machine_lines(machine: Machine) -> list[str]:
 
 
 def failure_text(benched: Benched, failure: Failure) -> str:
-    """A failure in a sentence: of which kernel, where, and what went wrong."""
+    """A failure in a sentence: the kernel, the place, and the error."""
     place = "" if failure.shape is None else f" at {shape_text(failure.shape)}"
     what = (
         "" if failure.what == benched.unit.kernel or failure.message.startswith(failure.what) else f"{failure.what}: "

@@ -15,7 +15,7 @@ from cutegen.workers import processors
 
 
 class Meanwhile:
-    """Prepares the verification of a build's only kernel on the CPU emulator, from when it is told to.
+    """Prepares the verification of a build's only kernel on the CPU emulator, from the moment of the request.
 
     It is a context manager, which ends the preparation. `jobs` is how many processes there are at most, None one a
     processor.

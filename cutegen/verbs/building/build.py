@@ -1,4 +1,4 @@
-"""The flow of `cutegen build`: generate, compile, hold to expectations, verify, then write all of it or nothing."""
+"""The flow of `cutegen build`: generate, compile, check expectations, verify, then write all modules or nothing."""
 
 from __future__ import annotations
 
@@ -106,8 +106,7 @@ class _Findings:
 
 
 def build(selection: Selection, options: Options, progress: Progress) -> BuildReport:
-    """Builds the selection. Whatever is not as it must be, the generated files stay as they are. `progress` was started
-    for as many specs as there are.
+    """Builds the selection. On failure, nothing is written. `progress` was started for as many specs as there are.
 
     What is wrong is in the report; raises only what no check foresees (KeyboardInterrupt, MemoryError).
     """

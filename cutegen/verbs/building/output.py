@@ -31,17 +31,20 @@ def print_problems(problems: Iterable[Problem]) -> None:
 
 
 def print_build(report: BuildReport) -> None:
-    """Prints a build: what is wrong to stderr, a table of kernels to stdout."""
-    print_diagnostics(report.diagnostics, report.texts)
+    """Prints a build: a table of kernels with their verdicts to stdout, then errors and notes to stderr. The command
+    that explains them comes last.
+    """
+    print_table(_COLUMNS, [_row(kernel) for kernel in report.kernels])
+    sys.stdout.flush()  # before the other stream
     print_problems(report.problems)
     for notice in report.notices:
         print(f"note: {notice}", file=sys.stderr)
+    outcome = "nothing was written" if report.exit_code else ""
+    print_diagnostics(report.diagnostics, report.texts, outcome=outcome)
     if report.exit_code:
-        if report.kernels:
-            print_table(_COLUMNS, [_row(kernel) for kernel in report.kernels])
-        print("nothing was written", file=sys.stderr)
+        if not report.diagnostics:
+            print(outcome, file=sys.stderr)
         return
-    print_table(_COLUMNS, [_row(kernel) for kernel in report.kernels])
     for path in report.removed:
         print(f"removed {shown(path)}")
 
@@ -101,7 +104,7 @@ def _compiled_text(outcomes: Mapping[str, Outcome]) -> str:
 
 
 def verification_text(verification: Verification) -> str:
-    """A verification in a few words. It says only what ran: never that a kernel is right which nothing executed."""
+    """A verification in a few words, the verdict first: `passed` only where the kernel was executed."""
     report = verification.report
     if report is None or verification.verdict == "not executed":
         return f"not executed ({verification.why})"
@@ -113,7 +116,7 @@ def verification_text(verification: Verification) -> str:
     parts = [cases, count(refused, "host check"), report.errors_text]
     if report.in_part:
         ran = f"{len(passed)} of {count(len(report.cases), 'case')}"
-        parts[:2] = [f"in part: {ran}", f"{refused} of {count(len(report.host_checks), 'host check')}"]
+        parts[:2] = [ran, f"{refused} of {count(len(report.host_checks), 'host check')}"]
     large = sum(case.reason == "too large" for case in report.cases)
     poor = [sum(r.reason == "no memory" for r in some) for some in (report.cases, report.host_checks)]
     part = [sum(r.reason == "in part" for r in some) for some in (report.cases, report.host_checks)]
@@ -125,7 +128,7 @@ def verification_text(verification: Verification) -> str:
     }
     parts += [f"{number} {what}" for what, number in left_out.items() if number]
     parts[-1] += report.idle_text
-    return f"{report.executor}: {', '.join(parts)}"
+    return f"passed{' in part' * report.in_part} on {report.executor}: {', '.join(parts)}"
 
 
 def build_json(report: BuildReport) -> dict[str, Any]:
@@ -191,12 +194,12 @@ def problem_json(problem: Problem) -> dict[str, Any]:
 
 
 def as_asked(state: FileState, *, allow_partial: bool) -> bool:
-    """Whether a file is as it must be; with `allow_partial`, one that was verified in part is."""
+    """Whether a file is current; `allow_partial` accepts one that was verified in part."""
     return state.state == "current" or (allow_partial and state.state == "partial")
 
 
 def print_check(states: Sequence[FileState], units: Sequence[Unit], *, allow_partial: bool) -> None:
-    """Prints each file that is not as it must be and what to do about it, or that there is none."""
+    """Prints each file that is out of date and how to update it, or one line that says that all are current."""
     made = units_by_file(states, units)
     wrong = [state for state in states if not as_asked(state, allow_partial=allow_partial)]
     if partial := sum(state.state == "partial" for state in states if state not in wrong):

@@ -54,9 +54,9 @@ def run_verification(
     """Runs every unit's verification plan on `on`, as far as `extent` says; gives the verifications, and an error for
     each kernel that did not pass.
 
-    `jobs` is how many kernels run at a time; by default a few on a GPU, one a processor on the CPU emulator. This one
-    compiles no unit again of which there is what was `compiled` for a target: by default what the cache has; `ahead`
-    has prepared the only unit for it.
+    `jobs` is how many kernels run at a time; by default a few on a GPU, one a processor on the CPU emulator. It does
+    not compile units again that were `compiled` for a target: by default what the cache has; `ahead` has prepared the
+    only unit for it.
     """
     from cutegen.emulator.native.building import compile_beside
     from cutegen.verifying.pool import WORKERS

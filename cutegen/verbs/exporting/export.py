@@ -77,7 +77,7 @@ class _Findings:
 
 
 def export(selection: Selection, options: Options, progress: Progress) -> ExportReport:
-    """Exports the selection. Whatever is not as it must be, the folder stays as it is.
+    """Exports the selection. On failure, nothing is written.
 
     What is wrong is in the report; raises only what no check foresees (KeyboardInterrupt, MemoryError).
     """
@@ -200,7 +200,7 @@ def _objects(
 def _other_code(
     units: Sequence[Unit], compilations: Sequence[Compilation], objects: Mapping[Job, Object]
 ) -> list[Problem]:
-    """A problem for each object that does not have the very cubin that was held to its spec's expectations."""
+    """A problem for each object whose cubin differs from the one that was checked against its spec's expectations."""
     found = []
     for unit, compilation in zip(units, compilations, strict=True):
         for target, outcome in compilation.outcomes.items():

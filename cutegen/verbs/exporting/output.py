@@ -15,13 +15,15 @@ from cutegen.verbs.exporting.files import Shipped
 
 
 def print_export(report: ExportReport, folder: Path) -> None:
-    """Prints an export: what is wrong to stderr, a table of kernels to stdout."""
-    print_diagnostics(report.diagnostics, report.texts)
+    """Prints an export: errors and notes to stderr, a table of kernels to stdout, and the next steps last."""
     print_problems(report.problems)
     for notice in report.notices:
         print(f"note: {notice}", file=sys.stderr)
+    outcome = "nothing was written" if report.exit_code else ""
+    print_diagnostics(report.diagnostics, report.texts, outcome=outcome)
     if report.exit_code:
-        print("nothing was written", file=sys.stderr)
+        if not report.diagnostics:
+            print(outcome, file=sys.stderr)
         return
     print_table(("kernel", "targets", "verified", "library", "size"), [_row(k, folder) for k in report.kernels])
     first = report.kernels[0].unit.kernel

@@ -19,7 +19,7 @@ TOLERANCES: Mapping[str, tuple[float, float]] = {
     "float8_e4m3fn": (0.125, 2.0**-9),
     "float8_e5m2": (0.25, 2.0**-16),
 }
-"""By the type of the output, whatever that of the reference is; whole numbers must be the same."""
+"""By the type of the output, independent of the reference's; integers must be equal."""
 
 
 def compare(

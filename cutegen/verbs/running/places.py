@@ -23,7 +23,7 @@ class NoSuchPlace(CutegenError):
 def find(place: str, loaded: dict[Path, ModuleType]) -> Any:
     """Returns the object that a place names. Files are imported once, and are found in `loaded` from then on.
 
-    The name may have dots: `FILE.py:gemm.run`. Raises NoSuchPlace, and whatever importing raises.
+    The name may have dots: `FILE.py:gemm.run`. Raises NoSuchPlace, and exceptions of the import.
     """
     where, _, names = split(place)
     module = _file(Path(where), loaded) if where.endswith(".py") else _module(where)

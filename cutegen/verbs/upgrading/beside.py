@@ -123,7 +123,7 @@ def make_view(packages: Sequence[Package], hidden: Sequence[Package], view: Path
 
 
 def _link(source: Path, target: Path, gone: set[str], touched: set[str]) -> None:
-    """Links what is in a folder, without what is gone. A folder of which something is gone is made anew."""
+    """Links what is in a folder, without what is gone. An incomplete folder is made anew."""
     target.mkdir(parents=True)
     for entry in os.scandir(source):
         if entry.path in gone or entry.name == "__pycache__" or entry.name.startswith("~"):

@@ -37,7 +37,7 @@ class Change:
 
     @property
     def same(self) -> bool:
-        """Whether both are the same code as far as it is known, whatever version of PTX it came from."""
+        """Whether both are the same code as far as it is known, independent of the PTX version."""
         return self.comparison is not None and self.comparison.same
 
 

@@ -144,7 +144,7 @@ def _read(folder: Path) -> Environment | None:
 
 
 def _lock(file: TextIO, kind: int, tell: Tell) -> None:
-    """Locks an environment, to make it or to use it: who comes second waits, and is told so."""
+    """Locks an environment, to make it or to use it: the second process waits, with a message."""
     try:
         fcntl.flock(file, kind | fcntl.LOCK_NB)
     except BlockingIOError:

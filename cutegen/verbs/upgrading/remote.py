@@ -62,7 +62,7 @@ def survey_remote(python: Path, specs: Sequence[Path], on: Where, jobs: int | No
             if code == INTERRUPTED:
                 raise KeyboardInterrupt from None
             raise RemoteError(
-                f"cutegen ended there with status {code}, and said no more than what stands above"
+                f"cutegen ended there with status {code}, and printed nothing more than the lines above"
             ) from None
     if "why" in data:
         raise RemoteError(data["why"])

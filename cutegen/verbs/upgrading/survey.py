@@ -47,7 +47,7 @@ class Found:
 
 @dataclass(frozen=True)
 class Survey:
-    """The kernels of some specs, in their order, and an error for all that is not as it must be."""
+    """The kernels of some specs, in their order, and an error for each failure."""
 
     compiler: str  # the file that `import cutlass` reads, empty where there is none
     kernels: tuple[Found, ...]

@@ -1,4 +1,4 @@
-"""What faults say besides: where a value comes from, who else had a part, and which line of the kernel led there."""
+"""Notes of faults: the origin of a value, the other party, and the line of the kernel that led there."""
 
 from __future__ import annotations
 

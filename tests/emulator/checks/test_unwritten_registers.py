@@ -1,4 +1,4 @@
-"""What was never written may be moved and computed with, but must not decide anything."""
+"""Uninitialised values may be moved and computed with, but must not decide anything."""
 
 from __future__ import annotations
 

@@ -328,7 +328,7 @@ FILLED = r"    _fill_workspace_B\(.*"
 
 
 def through_changed(pattern: str, text: str, folder: Path) -> Fault | None:
-    """What is wrong with a product through a workspace, after a change of its module."""
+    """The problems of a product through a workspace, after a change of its module."""
     module = changed("through_a_workspace", pattern, text, folder)
     a, b, c = arguments_of(module, M=8, N=68, K=68)
     try:

@@ -342,7 +342,7 @@ def cases(module: Module) -> list[Case]:
 
 
 def broken(mutant: Mutant, folder: Path) -> str:
-    """What verification says of the mutant; empty if it notices nothing."""
+    """The verdict of verification on the mutant; empty if it notices nothing."""
     module = modules()[mutant.kernel]
     places = list(re.finditer(mutant.pattern, module.text))
     assert len(places) > mutant.nth, f"{mutant.pattern} is not in {mutant.kernel}: adapt the pattern"

@@ -61,7 +61,7 @@ def gemm(scheduler: dict[str, Any], **more: Any) -> Module:
 
 
 def compiled(module: Module) -> Build:
-    """What a module compiles to; several tests have the same one."""
+    """The compiled module, shared by several tests."""
     return _built(module.text)
 
 

@@ -1,4 +1,4 @@
-"""What holds for the instructions on registers altogether."""
+"""Properties of all instructions on registers."""
 
 from __future__ import annotations
 

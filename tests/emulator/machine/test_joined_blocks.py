@@ -111,7 +111,7 @@ FAULTS = ("out of", "never", "store", "race")
 
 
 def outcome(body: str, orders: int = 1) -> tuple[Any, ...]:
-    """What a kernel leaves, its faults, and how many instructions it executed."""
+    """The memory after a kernel, its faults, and the number of executed instructions."""
     given, out = np.arange(96, dtype=np.uint32), np.zeros(96, np.uint32)
     report = go(kernel(body, shared=400), tensors((given, "in"), (out, "out")), block=96, orders=orders)
     faults = [re.sub("address 0x[0-9a-f]+", "", str(fault)) for fault in report.faults]

@@ -1,4 +1,4 @@
-"""What is kept of masks, and how instructions are counted by mask."""
+"""Cached properties of masks, and the count of instructions by mask."""
 
 from __future__ import annotations
 

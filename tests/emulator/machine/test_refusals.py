@@ -1,6 +1,6 @@
-"""What is not PTX, or not emulated, is refused by name before anything runs; nothing else ever comes of a text.
+"""Invalid or unsupported PTX is rejected by name before anything runs, and has no other effect.
 
-The lists were made with ptxas 13.0, and are held to it where there is one.
+The lists were made with ptxas 13.0, and are compared with it if it is installed.
 """
 
 from __future__ import annotations

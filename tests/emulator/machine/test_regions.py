@@ -1,4 +1,4 @@
-"""What a branch decides: where its ways meet, and what they write."""
+"""The effects of a branch: where its paths meet, and the registers that they write."""
 
 from __future__ import annotations
 

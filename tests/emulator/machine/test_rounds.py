@@ -37,7 +37,7 @@ setp.lt.u32 %p1, %r3, %r4;
 def summed(
     loop: str, size: int, coordinates: list[int], elsewhere: range | None, **more: int
 ) -> tuple[Report, np.ndarray, np.ndarray]:
-    """What the loop makes of a row for each lane, of that size, and what it should; zeros but at those coordinates."""
+    """The loop's results for each lane on a row, and the expected ones; zeros except at those coordinates."""
     there = sorted({*coordinates, *(elsewhere or ()), size - 1})
     near = np.arange(LANES * len(there), dtype=np.uint32).reshape(LANES, -1) * 7 + 1
     near[:, [i for i, c in enumerate(there) if elsewhere and c in elsewhere]] = 0

@@ -33,7 +33,7 @@ FIRST_OF_ALL = BOTH + EXPECT.format(bytes=256)
 
 
 def outcome(body: str, seed: int, role: str = "in", **more: Any) -> tuple[str, list[int]]:
-    """What a run says, and what it writes."""
+    """The report of a run, and the memory that it writes."""
     given, _ = bound(role, BLOCKS)
     extra = bytes(48) + tensor_map(given[0].told, **more)
     report = go(mapped_kernel(body), given, grid=BLOCKS, block=THREADS, cluster=2, seed=seed, extra=extra)
@@ -119,7 +119,7 @@ def test_many_lanes_are_one_call(loaded: list[int]) -> None:
 
 
 def boxed(a: np.ndarray, x: int, y: int) -> np.ndarray:
-    """What the tensor has of a box at these coordinates, and zeros."""
+    """The elements of the tensor in a box at these coordinates, and zeros."""
     found = np.zeros((4, 16), np.uint32)
     for row in range(4):
         for column in range(16):

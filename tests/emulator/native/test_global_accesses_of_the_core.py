@@ -97,7 +97,7 @@ def state(memory: GlobalMemory) -> list[np.ndarray]:
 
 
 def outcome(access: GlobalAccess, loads: bool, given: tuple[Any, ...], more: dict[str, Any]) -> list[Any]:
-    """What a load or a store gives, or its fault."""
+    """The result of a load or a store, or its fault."""
     try:
         if not loads:
             access.store(*given)

@@ -77,7 +77,7 @@ def state(made: SharedMemory) -> list[object]:
 
 
 def loaded(made: SharedMemory, mask: Mask, *given: object) -> object:
-    """What a load gives in the lanes of the mask, with the shape that it has; or the fault."""
+    """The result of a load in the lanes of the mask, with its shape; or the fault."""
     try:
         values, poison = made.load(*given)  # type: ignore[arg-type]
     except Stop as stop:
@@ -154,7 +154,7 @@ def test_an_offset_that_only_fits_together_with_the_address() -> None:
 
 
 class Registers:
-    """What an operation needs of lanes: registers of 32 bits, and a shared memory."""
+    """The lanes that an operation needs: registers of 32 bits, and a shared memory."""
 
     def __init__(self, shared: SharedMemory, bits: list[Any]) -> None:
         self.shared, self.bits, self.wide = shared, list(bits), [None] * len(bits)

@@ -51,7 +51,7 @@ UNWRITTEN = "setp.lt.u32 %p1, %r0, 9;\n@%p1 add.u32 %r3, %r0, 1;\nst.global.b32 
 
 
 def outcome(body: str, native: bool, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, ...]:
-    """What a kernel leaves, its faults, and how many instructions it executed."""
+    """The memory after a kernel, its faults, and the number of executed instructions."""
     monkeypatch.setenv(SWITCH, "1" if native else "0")
     given, out = np.linspace(-2, 2, 96, dtype=np.float32), np.zeros(96, np.uint32)
     report = go(kernel(body), tensors((given, "in"), (out, "out")), block=96)

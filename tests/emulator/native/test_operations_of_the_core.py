@@ -176,7 +176,7 @@ def filled(built: Program, seed: int, shape: tuple[int, int], shapes: list[tuple
 
 
 def registers(lanes: Lanes) -> list[tuple[bytes, bytes]]:
-    """What the registers hold in all lanes where it means something, and where it means nothing."""
+    """The registers of all lanes where their values are defined, and where these are undefined."""
     found = []
     for slot in range(len(lanes.widths)):
         if lanes.bits[slot] is None and lanes.wide[slot] is None:

@@ -1,4 +1,4 @@
-"""What lanes know of each other: the C core has them learn and tell what they do in numpy."""
+"""Clocks of lanes: the C core exchanges them as numpy does."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def some_values(random: np.random.Generator, shape: tuple[int, int], choice: Any
 
 
 def state_of(random: np.random.Generator, shape: tuple[int, int]) -> dict[str, Any]:
-    """What a shuffle finds: registers, poison, and who has exited."""
+    """The state before a shuffle: registers, poison, and exited lanes."""
     value = some_values(random, shape, np.arange(5000))
     members: Any = np.asarray(0xFFFFFFFF, np.uint32)
     if random.random() < 0.3:

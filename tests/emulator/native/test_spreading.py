@@ -111,7 +111,7 @@ def test_results_are_poisoned_as_by_one_instruction_after_the_other(
 
 
 def state(segment: Segment, lanes: Any) -> list[tuple[Any, Any]]:
-    """What the registers hold that a segment writes, and which bits of these mean nothing."""
+    """The registers that a segment writes, and their undefined bits."""
     found = []
     for slot in segment.targets:
         bits = np.broadcast_to(lanes.get(slot), lanes.shape)

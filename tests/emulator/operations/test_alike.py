@@ -73,7 +73,7 @@ def state(program: Program, seed: int, poison: bool, shape: tuple[int, int] = SH
 
 
 def registers(lanes: Lanes) -> list[tuple[Any, Any]]:
-    """What means something in each register, and what does not."""
+    """The defined and the undefined parts of each register."""
     found = []
     for slot, width in enumerate(lanes.widths):
         bits, nothing = lanes.get(slot), np.zeros((), np.bool_ if width == 1 else f"u{width // 8}")

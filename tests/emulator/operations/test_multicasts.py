@@ -82,7 +82,7 @@ def test_a_block_that_may_have_exited(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_a_peer_that_is_only_known_to_run(seed: int) -> None:
-    """What the others did before must be ordered before the copy, as in the block's own memory."""
+    """Earlier accesses of the other blocks must be ordered before the copy, as in the block's own memory."""
     touch = "ld.shared.b32 %r20, [%r6];\n"
     body = START + "st.shared.b32 [%r6], 1;\nfence.proxy.async.shared::cta;\n"
     run(body + touch + BOTH + EXPECT + LOAD + DONE + SHOW, blocks=2, seed=seed)

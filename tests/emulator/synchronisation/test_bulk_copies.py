@@ -117,7 +117,7 @@ def test_what_is_written_to_global_memory_is_there_after_the_whole_wait(seed: in
 
 @pytest.mark.parametrize("seed", range(4))
 def test_in_place(seed: int) -> None:
-    """What is read may be written once the phase has ended, by any thread that has waited for it."""
+    """Memory that was read may be written once the phase has ended, by any thread that has waited for it."""
     change = "st.global.b32 [%rd11], 7;\n"
     load = START + BOTH + EXPECT.format(256) + LOAD
     right(load + WAIT.format(0, 0) + change + BOTH, seed, "inout")

@@ -48,7 +48,7 @@ setp.lt.u32 %p3, %r0, 3;
 
 
 def outcome(rank: str, more: str, seed: int, role: Any = "in") -> tuple[str, list[int]]:
-    """What a run says, and what it writes."""
+    """The report of a run, and the memory that it writes."""
     given, out = np.arange(BLOCKS * THREADS, dtype=np.uint32) + 1, np.zeros(BLOCKS * THREADS, np.uint32)
     bound, ptx = tensors((given, role), (out, "inout")), cluster_kernel(COPIES.format(rank=rank, more=more))
     report = go(ptx, bound, grid=BLOCKS, block=THREADS, cluster=2, seed=seed)

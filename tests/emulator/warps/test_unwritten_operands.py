@@ -83,7 +83,7 @@ def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def ran(written: str, *groups: str, end: str = "") -> tuple[Report, np.ndarray]:
-    """What came of groups of products, each of which is waited for, and the accumulators of threads after the `end`."""
+    """The report of groups of products, each waited for, and the accumulators of threads after the `end`."""
     found = np.zeros(4 * THREADS, np.float32)
     bound = tensors((found, "out"))
     body = "".join(f"{FENCE}{group}{COMMIT}{WAIT}" for group in groups)

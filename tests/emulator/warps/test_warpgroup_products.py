@@ -131,7 +131,7 @@ def test_products_of_8_bits_are_those_of_f32(left: str, right: str, tmp_path: Pa
 
 
 def test_sums_of_8_bits_keep_14() -> None:
-    """What hardware leaves of a sum: whole numbers up to 2^14, and of more the leading 14 bits, cut toward zero."""
+    """The sum in hardware: integers up to 2^14, and the leading 14 bits of larger ones, truncated toward zero."""
     whole = np.arange(-(2**14), 2**14 + 1).astype(np.float64)
     assert np.array_equal(cut(whole, 14), whole)
     assert cut(np.asarray([2.0**14 + 1, -(2.0**15) - 3, 2.0**15 - 1e-9]), 14).tolist() == [2**14, -(2**15), 2**15 - 2]

@@ -48,7 +48,7 @@ st.global.v4.f32 [%rd8], {ACCUMULATORS};
 
 
 def ran(body: str) -> tuple[Report, np.ndarray]:
-    """What came of a kernel, and the accumulators of its threads."""
+    """The report of a kernel, and the accumulators of its threads."""
     found = np.zeros(4 * THREADS, np.float32)
     bound = tensors((found, "out"))
     ptx = kernel(body, parameters=1, shared=2048 + 256, threads=THREADS).replace("sm_80", "sm_90a")

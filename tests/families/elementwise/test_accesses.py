@@ -1,4 +1,4 @@
-"""What fixed sizes say of the addresses of an elementwise kernel's accesses."""
+"""Address properties of an elementwise kernel's accesses that follow from fixed sizes."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def test_threads_of_an_inner_outer_partition_may_deal_out_wider_accesses(
 
 def test_tensors_of_one_kind_are_told_together() -> None:
     (found,) = advice(COPY + "schedule: {partition: inner, tiler: {M: 1, N: 8}}\n")
-    assert found.message == "S and D are accessed in 32 sectors a request, and 16 would do"
+    assert found.message == "S and D are accessed in 32 sectors per request instead of 16"
 
 
 def test_threads_that_walk_across_the_contiguous_mode_are_told_of_the_raster() -> None:

@@ -1,4 +1,4 @@
-"""What the proof claims of an elementwise plan, against the accesses that the printed kernel makes, enumerated."""
+"""Claims of the proof about an elementwise plan, compared with the enumerated accesses of the printed kernel."""
 
 from __future__ import annotations
 

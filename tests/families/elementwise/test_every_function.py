@@ -120,7 +120,7 @@ def test_every_function(arguments: str, dtype: str, tmp_path: Path) -> None:
 
 
 def wanted(name: str, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-    """What torch gives, in float64 where its numbers are."""
+    """The result of torch, in float64 if it supports that."""
     function = TORCH.get(name) or getattr(torch, name)
     count = FUNCTIONS[name].least if name in FUNCTIONS else 2 if re.search(r"\by\b", name) else 1
     return function(*(x, y)[:count])

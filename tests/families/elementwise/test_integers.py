@@ -32,7 +32,7 @@ def wrapped(value: int, dtype: Dtype) -> int:
 
 
 def result(op: str, x: int, y: int, bits: int) -> int:
-    """What the documentation says, in integers without end."""
+    """The documented function, on unbounded integers."""
     last = bits - 1
     match op:
         case "//":
@@ -54,7 +54,7 @@ def mixed(x: int, y: int, bits: int) -> int:
 
 
 def run(path: Path, name: str, text: str, values: dict[str, torch.Tensor]) -> list[torch.Tensor]:
-    """What the kernel gives, once that is what `reference` and the bound give."""
+    """The kernel's result, after a comparison with `reference` and the bound."""
     module = generate(text, f"specs/{name}.yaml").modules[0]
     file = path / module.name
     file.write_text(module.text, encoding="utf-8")

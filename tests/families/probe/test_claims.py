@@ -1,4 +1,4 @@
-"""What the proof claims of a probe."""
+"""Claims of the proof about a probe."""
 
 from __future__ import annotations
 

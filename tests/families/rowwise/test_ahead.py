@@ -1,4 +1,4 @@
-"""What is loaded for the next rows is waited for when their turn comes, and not where it is loaded."""
+"""Loads for the next rows are waited for when their turn comes, and not where they are issued."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is proved of row kernels' plans: true of what is planned, false of what is broken."""
+"""Proofs about plans of row kernels: they hold for correct plans and fail for broken ones."""
 
 from __future__ import annotations
 

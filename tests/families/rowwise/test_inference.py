@@ -1,4 +1,4 @@
-"""What is inferred of a row kernel: who holds a row, in how many pieces, behind which guards; and that it holds."""
+"""Inference of a row kernel: the threads that hold a row, its pieces and its guards; and proofs of these."""
 
 from __future__ import annotations
 
@@ -577,7 +577,7 @@ def test_a_schedule_that_is_not_sound_is_left_to_lint() -> None:
 
 
 def test_many_tiles_of_rows_are_blocks_that_run() -> None:
-    """What is summed over the rows may have none, but then there is no block whose number could be wrong."""
+    """A sum over rows may have no rows, but then no block has a wrong number."""
     text = """\
 cutegen: 1
 kernel: columns

@@ -101,7 +101,7 @@ def test_the_bound_is_what_shared_memory_needs_room_for() -> None:
     )
     assert (hit.code, hit.help) == ("CG294", "write `cluster: {N: 2}`") and "150000 elements of X" in hit.notes[0]
     (hit,) = found_in(SHARED.replace('"<= 600"', '"> 600"'))
-    assert hit.code == "CG294" and "N may be of any length" in hit.message and "a case of the schedule" in hit.notes[0]
+    assert hit.code == "CG294" and "N may have any length" in hit.message and "a case of the schedule" in hit.notes[0]
 
 
 def test_what_is_inferred_of_a_bound_is_what_is_inferred_of_that_size() -> None:

@@ -1,4 +1,4 @@
-"""What a fill can do wrong, and what makes it slow."""
+"""The rules of fills: errors, and advice on speed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def rows(spec: Spec, say: Say) -> None:
     """A thread's rows are written out one after the other: they are few."""
     count = spec.schedule.rows
     if count is not None and count > MOST_ROWS:
-        message = f"a thread has {count} rows, and {MOST_ROWS} are the most"
+        message = f"a thread has {count} rows; the limit is {MOST_ROWS}"
         say(message, "schedule", "rows", notes=(f"{count} > {MOST_ROWS}",), help=f"write `rows: {MOST_ROWS}`")
 
 

@@ -1,4 +1,4 @@
-"""What a fill's module prints."""
+"""The values that a fill's templates print."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a block has in shared memory, declared once: the kernel prints it, sizes and proofs follow from it."""
+"""The shared memory of a block, declared once: the kernel prints it; sizes and proofs follow from it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the warps of a block do, as proofs see it and as time goes by."""
+"""The acts of the warps of a block, for proofs and over time."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def counts(plan: BestPlan) -> Iterator[Sizes]:
 
 
 def run_of(plan: BestPlan, sizes: Sizes, tree: Body | None = None) -> Run:
-    """What all warps do. Raises `Unproved` as `traced` does, and where a tile is not multiplied once."""
+    """The acts of all warps. Raises `Unproved` as `traced` does, and if a tile is not multiplied exactly once."""
     given: dict[str, int] = {}
     for constant in constants_of(plan):
         given[constant.name] = value_of(constant.value, given)

@@ -1,4 +1,4 @@
-"""What the two roles do as a tree of statements, which the kernel is printed from and proofs look at."""
+"""The two roles as a tree of statements, from which the kernel is printed and proofs are made."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def producer(plan: BestPlan) -> Body:
 
 
 def partition(tensor: Tensor, rows: str) -> Body:
-    """What the loads of a tensor move."""
+    """The data that the loads of a tensor move."""
     name = tensor.name
     tiles = Code(f"g{name} = cute.local_tile(", (f"m{name}", f"({rows}, DEPTH)", "(None, None)"), ")")
     return (tiles, Partition(name, f"t{name}s{name}", f"t{name}g{name}", f"g{name}"))

@@ -1,4 +1,4 @@
-"""What a spec of it can do wrong."""
+"""The rules of its specs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from toy_roles.schedule import Spec
 
 
 def units(spec: Spec) -> dict[str, int]:
-    """What the sizes of N and K must be multiples of: zeros beyond the end of B would be scores."""
+    """The divisors of N and K: zeros beyond the end of B would count as scores."""
     _, _, b = (spec.tensor(name) for name in names(spec.compute))
     return dict(zip(b.shape, (spec.schedule.columns or 8, DEPTH), strict=True))
 

@@ -1,4 +1,4 @@
-"""What the module prints."""
+"""The values that the module's templates print."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tests of `cutegen bench` stand on: a folder of specs, and a session without a GPU."""
+"""Fixtures for tests of `cutegen bench`: a folder of specs, and a session without a GPU."""
 
 from __future__ import annotations
 

@@ -211,7 +211,7 @@ def test_a_gpu_is_used_where_there_is_one(
     assert report.exit_code == 0 and [job.plan.spec.kernel for job in jobs] == ["one"]
     assert dict(jobs[0].plan.tile) == dict(report.kernels[0].unit.module.plan.tile)
     assert (
-        "gpu (Test): 1 case, 1 host check, all within bounds (largest error 0.25 of its bound)"
+        "passed on gpu (Test): 1 case, 1 host check, all within bounds (largest error 0.25 of its bound)"
         in capsys.readouterr().out
     )
 
@@ -279,7 +279,7 @@ def test_a_part_is_called_one(
     gpu("passed", "passed", "not run", reason="in part")
     report = run(project(tmp_path, "one"), extent=Extent(quick=True))
     print_build(report)
-    assert "gpu (Test): in part: 2 of 3 cases, 1 of 1 host check, all within bounds" in capsys.readouterr().out
+    assert "passed in part on gpu (Test): 2 of 3 cases, 1 of 1 host check, all within bounds" in capsys.readouterr().out
     found = build_json(report)["kernels"][0]["verification"]["report"]
     assert found["in_part"] and found["ok"] and not found["complete"]
 
@@ -407,7 +407,7 @@ def test_without_a_gpu_kernels_run_on_the_emulator(
     assert report.exit_code == 0 and [job.on for job in stand_in.jobs] == ["cpu", "cpu"]
     assert stand_in.workers == [len(os.sched_getaffinity(0))]
     assert (
-        "cpu (emulator): 2 cases (1 in 3 orders), 1 host check, "
+        "passed on cpu (emulator): 2 cases (1 in 3 orders), 1 host check, "
         "all within bounds (largest error 0.25 of its bound), 1 too large" in text.out
     )
     assert "there is no GPU here (none in this test): kernels run on the CPU emulator" in text.err

@@ -60,7 +60,7 @@ def unit_of(folder: Path, text: str) -> Unit:
 
 
 class Found(dict[str, tuple[Unit, Failed, Diagnostic]]):
-    """What is said of each mutated module, which is compiled for the first of its targets once a test asks for it."""
+    """The diagnostics of each mutated module, which is compiled for its first target when a test needs it."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

@@ -180,7 +180,7 @@ Call = tuple[int, str, list[Any]]  # a compute capability, the bytes of each of 
 
 
 def answers(exported: Path, stub: Path, calls: Sequence[Call]) -> list[str]:
-    """What the library launches, or raises, for each of these calls."""
+    """The launch of the library, or its error, for each of these calls."""
     done = python(CALL.format(stub=str(stub), library=str(exported / "librms_norm.so"), calls=list(calls)), exported)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()

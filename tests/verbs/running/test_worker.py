@@ -1,4 +1,4 @@
-"""What comes of a job: right and wrong functions, references, and what users get wrong."""
+"""Results of jobs: correct and wrong functions, references, and common mistakes of users."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def run(function: str, inputs: str = "", reference: str | None = None, **more: Any) -> Outcome:
-    """What comes of a job; names without a file are of `cute_functions`."""
+    """The result of a job; names without a file are of `cute_functions`."""
 
     def place(name: str) -> str:
         return name if ":" in name or name.endswith(".py") else f"{FILE}:{name}"

@@ -1,4 +1,4 @@
-"""What is said of kernels in two environments, from what was found in each."""
+"""The comparison of kernels in two environments, from the results in each."""
 
 from __future__ import annotations
 

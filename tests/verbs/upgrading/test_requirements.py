@@ -1,4 +1,4 @@
-"""What `--with` takes: requirements as pip does, told apart by whether they name one thing."""
+"""The argument of `--with`: requirements as for pip, classified by whether they name one version."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@
 #include <stdexcept>
 #include <vector>
 
-/// Memory of its own, whose elements are 0.5, 1, 2, 0.5 and so on; of integers 0, 1, 2, 0.
+/// Owns its memory; its elements are 0.5, 1, 2, 0.5 and so on; of integers 0, 1, 2, 0.
 class Buffer {
  public:
   /// `major` is the contiguous mode. Each of its rows begins at a multiple of `align` bytes; a row has the last `dense`
@@ -51,7 +51,7 @@ class Buffer {
   /// The tensor as kernels take it.
   operator tvm::ffi::TensorView() { return tvm::ffi::TensorView(&tensor_); }
 
-  /// Waits for the GPU, and prints the elements that stand first in memory.
+  /// Waits for the GPU, and prints the first elements in memory.
   void print(const char* name) const {
     check(cudaDeviceSynchronize());
     std::printf("%s:", name);

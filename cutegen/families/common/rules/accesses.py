@@ -15,7 +15,7 @@ def access(say: Say, tensor: Tensor, bits: int, path: Path, help: Help) -> None:
         message = f"an access of {bits} bits is narrower than an element of {tensor.name}"
         notes = (f"{tensor.dtype.value} has {tensor.dtype.bits} bits",)
     elif bits > MAX_VECTOR_BITS or bits & (bits - 1):
-        message, notes = f"no instruction moves {bits} bits", ("there are 8, 16, 32, 64 and 128",)
+        message, notes = f"no instruction moves {bits} bits", ("accesses have 8, 16, 32, 64 or 128 bits",)
     else:
         return
     say(message, *path, notes=notes, help=help)

@@ -31,15 +31,15 @@ def uncoalesced(
     for (path, found), group in alike.items():
         cached, times = found.over_tile == found.least_over_tile, group[0].instructions
         notes = [
-            f"warp {found.warp}: {found.bytes} bytes fill {count(found.least, 'sector')} of {SECTOR} bytes, and lie in "
+            f"warp {found.warp}: {found.bytes} bytes fill {count(found.least, 'sector')} of {SECTOR} bytes, and touch "
             f"{found.sectors}"
         ]
         if cached:
-            notes.append("the warp's other accesses use the rest of them, if the first-level cache keeps them so long")
+            notes.append("the warp's other accesses use the rest, if the L1 cache keeps the sectors until then")
         elif times > 1:
-            notes.append(f"over all {times} of them: {found.over_tile} sectors, and {found.least_over_tile} would do")
+            notes.append(f"over all {times} of them: {found.over_tile} sectors instead of {found.least_over_tile}")
         yield Finding(
-            f"{_names(group)} accessed in {count(found.sectors, 'sector')} a request, and {found.least} would do",
+            f"{_names(group)} accessed in {count(found.sectors, 'sector')} per request instead of {found.least}",
             first_written(spec, path, path[:-1], ("tensors", group[0].tensor)),
             tuple(notes),
             (found.ratio - 1) * (_CACHED if cached else 1) * len(group),
@@ -96,7 +96,7 @@ def _why(spec: KernelSpec, found: Width, access: Access) -> str:
 def _instructions(access: Access, found: Width) -> str:
     most = access.values // min(found.allowed, access.values)
     return (
-        f"{access.instructions} accesses of a thread, and {most} could do"
+        f"{access.instructions} accesses per thread instead of {most}"
         if most < access.instructions
         else ("a thread with more values would need no more accesses")
     )

@@ -34,7 +34,7 @@ def unfilled_tiles(
         size, tile = spec.static[mode], plan.tile[mode]
         tiles = -(-size // tile)
         yield Finding(
-            f"{share:.0%} of what the tiles cover lies beyond {mode}, which is {size}; a tile has {tile}",
+            f"{share:.0%} of the tiles' extent lies beyond {mode} = {size}; a tile has {tile}",
             first_written(spec, ("schedule", "tiler", mode), *places, ("static", mode)),
             (f"ceil({size} / {tile}) * {tile} = {tiles * tile}, of which {size} are used",),
             1 / (1 - share) - 1,
@@ -64,7 +64,7 @@ def low_occupancy(
         for o in few
     ]
     yield Finding(
-        f"an SM of {worst.target} holds {worst.warps} warps, and {wanted(worst.target)} hide what they wait for",
+        f"an SM of {worst.target} holds {worst.warps} warps; {wanted(worst.target)} are needed to hide latency",
         first_written(spec, *places(worst), ("op",)),
         tuple(notes),
         wanted(worst.target) / max(worst.warps, 1) - 1,
@@ -103,7 +103,7 @@ def small_grid(spec: KernelSpec, plan: Plan, smaller: Iterable[Candidate], *plac
         return
     sizes = ", ".join(f"{mode} = {spec.static[mode]}" for mode in spec.lead.shape)
     notes = [f"ceil({spec.static[m]} / {plan.tile[m]}) tiles along {m}" for m in spec.lead.shape if m in plan.tile]
-    notes += [f"{GPUS[t].name} ({t}) has {GPUS[t].sms} SMs, of which {GPUS[t].sms - blocks} stay idle" for t in idle]
+    notes += [f"{GPUS[t].name} ({t}) has {GPUS[t].sms} SMs; {GPUS[t].sms - blocks} stay idle" for t in idle]
     yield Finding(
         f"a grid of {blocks} block{'s' * (blocks != 1)} for {sizes} is smaller than the GPU",
         first_written(spec, ("schedule", "tiler"), *places, ("static", spec.lead.shape[0])),

@@ -66,7 +66,7 @@ def threads(spec: Spec, say: Say) -> None:
     if schedule.partition != "inner":
         dealing.threads(layouts_of(spec), say, lambda one: fewer(one.layout, one.most))
     elif (schedule.threads or 0) > limit:
-        message = f"a block of {schedule.threads} threads, and the most is {limit}"
+        message = f"a block of {schedule.threads} threads; the limit is {limit}"
         notes = (f"{schedule.threads} > {limit}",)
         say(message, "schedule", "threads", notes=notes, help=f"write `threads: {limit}`")
 
@@ -77,7 +77,7 @@ def values(spec: Spec, say: Say) -> None:
     count, limit = values_of(schedule), most_computed(spec.tensors)
     if count <= limit:
         return
-    message = f"a thread has {count} values, and {limit} are the most"
+    message = f"a thread has {count} values; the limit is {limit}"
     if schedule.partition == "thread_value":
         assert schedule.value_layout is not None
         sizes = layouts.mode_sizes(schedule.value_layout)

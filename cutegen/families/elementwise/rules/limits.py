@@ -21,7 +21,7 @@ def blocks(spec: Spec, say: Say) -> None:
         mode = max(counts, key=lambda m: counts[m])
         fits = MAX_COUNT // (total // counts[mode]) * tile[mode]
         say(
-            f"the fixed sizes make {total} tiles, and {MAX_COUNT} are the most",
+            f"the fixed sizes make {total} tiles; the limit is {MAX_COUNT}",
             *("static", mode),
             notes=(" * ".join(f"ceil({spec.static[m]} / {tile[m]})" for m in counts) + f" = {total}",),
             help=f"`{mode}: {fits}` is the most" if fits else None,

@@ -42,7 +42,7 @@ tensors:
   A: {shape: [M, K], dtype: f32, major: K, align: 16}
   B: {shape: [N, K], dtype: f32, major: K, align: 16}
   C: {shape: [M, N], dtype: f32, major: N, align: 16, role: out}
-compute: C = A @ B.T                 # any epilogue may stand around it: relu(alpha * (A @ B.T))
+compute: C = A @ B.T                 # any epilogue may surround it: relu(alpha * (A @ B.T))
 schedule:
   tiler: {M: 128, N: 64, K: 8}
   mma: {atom: fma}

@@ -139,7 +139,7 @@ def _epilogue(spec: Spec, statements: Sequence[Typed]) -> Pointwise:
 
 
 def _meets_values(spec: Spec, statements: Sequence[Typed]) -> bool:
-    """Whether arithmetic takes what the epilogue reads together with other values of a thread, or divides by it.
+    """Whether arithmetic combines the epilogue's operands with other values of a thread, or divides by them.
 
     The compiler knows that what is masked off was never read. It therefore moves such arithmetic, and the store behind
     it, into the branch of the load, and with the branches of all slices at once it needs more registers: 171 instead of

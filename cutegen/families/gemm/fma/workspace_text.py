@@ -75,7 +75,7 @@ class WorkspaceText:
                 ("(", ["1", f"cute.sym_int64({unit})"], ")"),
                 f"assumed_align={vector * plan.tensor.dtype.bytes}",
             ),
-            documentation=f"Each call first writes {argument} to as much memory of its own, {plan.mode} contiguous.",
+            documentation=f"Each call first copies {argument} to a workspace of the same size, {plan.mode} contiguous.",
             dtype=plan.tensor.dtype,
             modes=(whole, WorkspaceMode(plan.k)),
             major=0,

@@ -47,7 +47,7 @@ tensors:
   A: {shape: [M, K], dtype: bf16, align: 16}
   B: {shape: [N, K], dtype: bf16, align: 16}
   C: {shape: [M, N], dtype: bf16, align: 16, role: out}
-compute: C = A @ B.T                 # any epilogue may stand around it: relu(A @ B.T + bias)
+compute: C = A @ B.T                 # any epilogue may surround it: relu(A @ B.T + bias)
 schedule:
   mma: {atom: mma_sync}             # the rest is inferred: `cutegen explain` prints it
 divisible: {N: 8, K: 8}

@@ -16,7 +16,7 @@ from cutegen.planning.promises import aligned_elements, whole_accesses
 from cutegen.planning.sound import MAX_THREADS
 
 ROWS, COLUMNS = 16, 8  # of one mma.sync
-DEPTH_BYTES = 32  # of one mma.sync along k, whatever the type
+DEPTH_BYTES = 32  # of one mma.sync along k, for all types
 PAIR = 2 * COLUMNS  # that a warp has next to each other: ldmatrix reads four matrices of B at once
 LEAST_STEPS = 2  # of a tile along k: the fragments of the next one are read while one is multiplied
 ACCUMULATOR = 4  # bytes
@@ -52,8 +52,8 @@ def contiguous(spec: Spec, tensor: Tensor, mode: str) -> tuple[int, int]:
 
 
 def copy_layouts(threads: int, tile: tuple[int, int], vector: int, last: bool) -> tuple[Layout, Layout] | None:
-    """The layouts of threads and of one access, over a tile of two modes of which the `last` is contiguous, or the
-    first, along which there are as many threads as there can be. None where they do not deal it out in whole rows.
+    """The layouts of threads and of one access, over a tile of two modes; along the contiguous one, the `last` or the
+    first, there are as many threads as possible. None where they do not deal it out in whole rows.
     """
     along, across = (tile[1], tile[0]) if last else tile
     shared = 0 if along % vector else gcd(along // vector, threads)

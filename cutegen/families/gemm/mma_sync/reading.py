@@ -41,10 +41,10 @@ def check_schedule(
     """Says which modes, tensors and names there cannot be, and what would have no effect on a tensor."""
     for name in TAKEN:
         if name in tensors:
-            message = f"the tensor name `{name}` makes names that the kernel has"
+            message = f"the tensor name `{name}` generates names that the kernel uses"
             ctx.say("CG113", message, "tensors", name, key=True, help=f"write `{name}_`, or another name")
     for name in sorted(own_names(tensors) & set(ctx.data.get("scalars") or {})):
-        message = f"the scalar name `{name}` is the kernel's own"
+        message = f"the kernel uses the scalar name `{name}` itself"
         ctx.say("CG113", message, "scalars", name, key=True, help=f"write `{name}_`, or another name")
     if ctx.data.get("kernel") == MODULE:
         message = f"the generated module imports `{MODULE}` itself"

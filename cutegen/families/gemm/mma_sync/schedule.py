@@ -26,10 +26,11 @@ class Mma:
     atom: MmaAtomName | None = atom_key(OWN_ATOMS)
     operands: OperandType | None = key(
         Choice(get_args(OperandType)),
-        "What A and B of f32 are multiplied as: `tf32` has the exponent of f32, and 10 bits behind the point.",
+        "The type in which f32 operands are multiplied: `tf32` has the exponent of f32, and 10 bits after the point.",
     )
     atom_layout: Layout | None = key(
-        LayoutText(example="(2,4,1)"), "Coordinate (M, N, K) to warp: how many share the tile along each mode."
+        LayoutText(example="(2,4,1)"),
+        "Coordinate (M, N, K) to warp: the number of warps that share the tile along each mode.",
     )
 
 
@@ -47,8 +48,8 @@ class SharedMemory:
 
     swizzle: int | None = key(
         Choice(SWIZZLES),
-        "Bytes of a row in shared memory, over which runs of 16 bytes exchange their places, so that neither copies "
-        "nor fragments meet in one bank.",
+        "Bytes of a row in shared memory, within which runs of 16 bytes are permuted, so that neither copies nor "
+        "fragments have bank conflicts.",
     )
 
 

@@ -55,8 +55,8 @@ def walked(plan: MultistagePlan) -> Iterator[Claim]:
 
 
 def copied(plan: MultistagePlan, x: StagedOperand, *wrong: str) -> Claim:
-    """The claim that copies move each element of A's or B's tile once, in accesses as the layouts say, for each of
-    which a thread has a predicate. `wrong` says what else is not as it must be.
+    """The claim that copies move each element of A's or B's tile once, in accesses as the layouts say, and that a
+    thread has a predicate for each. `wrong` describes other errors.
     """
     shape, name = (plan.tile[x.mode], plan.tile[plan.k]), x.tensor.name
     tiler, _ = make_layout_tv(x.thread_layout, x.value_layout)

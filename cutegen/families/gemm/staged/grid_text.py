@@ -51,12 +51,12 @@ def kernel_parts(
 
 
 def copy_path(plan: MultistagePlan) -> str:
-    """The key of the epilogue's copies: whatever the epilogue reads moves as the output does."""
+    """The key of the epilogue's copies: all tensors of the epilogue move as the output does."""
     return f"schedule.copies.{plan.spec.output.name}"
 
 
 def parameters(plan: MultistagePlan, products: list[str]) -> tuple[str, ...]:
-    """Those of the kernel: how A and B are copied, `products`, and the size along k where it is told."""
+    """Those of the kernel: how A and B are copied, `products`, and the size along k if it is passed."""
     names = [x.tensor.name for x in (plan.a, plan.b)]
     copies = [x for n in names for x in (f"s{n}_layout: cute.Layout", f"tiled_copy_{n}: cute.TiledCopy")]
     return (*copies, *products, *["k_size: cutlass.Int32"] * plan.told_size)
@@ -143,8 +143,8 @@ def _blocks(plan: MultistagePlan) -> dict[str, Any]:
 
 
 def _matrices(plan: MultistagePlan) -> list[str]:
-    """The tensors of a kernel with a batch of which a block has one matrix; what lacks the batch is repeated in the
-    epilogue.
+    """The tensors of a kernel with a batch, of which a block has one matrix; the epilogue repeats tensors that lack the
+    batch.
     """
     if plan.batch is None:
         return []

@@ -83,9 +83,9 @@ def column_text(plan: GemmPlan, x: GemmOperand) -> ColumnText:
     order = ""
     if x.smem_layout is not None:
         column = x.smem_layout.shape, x.smem_layout.stride
-        order = f"the layout says where each coordinate along {x.mode} stands"
+        order = f"the layout permutes the coordinates along {x.mode}"
         if x.smem_runs:
-            order = "what a thread reads at once stands together"
+            order = "the elements of one access of a thread are contiguous"
     strides = f"({column[1]}, {stride}, {depth} * {f'({stride})' if pad else stride})"
     layout = [f"({column[0]}, {depth}, STAGES)", *([] if compact else [f"stride={strides}"])]
     texts = load_texts(plan, x)

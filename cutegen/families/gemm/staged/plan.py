@@ -126,7 +126,7 @@ class MultistagePlan(PointwisePlan):
 
     @property
     def told_size(self) -> bool:
-        """Whether the kernel is told the size along k at run time, though it is fixed.
+        """Whether the kernel gets the size along k at run time, though it is fixed.
 
         Where the compiler knows how often the mainloop runs, the registers that it settles for do not always suffice,
         and up to 20 bytes spill. Told the size, from which it sees that no index overflows, it needs no more than where
@@ -136,7 +136,7 @@ class MultistagePlan(PointwisePlan):
 
     @property
     def told_divisor(self) -> int:
-        """The power of two that divides the size along k, if the kernel is told that size; 1 where it does not matter.
+        """The power of two that divides the size along k, if the kernel gets that size; 1 where it does not matter.
 
         It does where the first tile is moved back by the residue: accesses along k stay aligned.
         """

@@ -23,8 +23,8 @@ def check_schedule(
     _only_operands(ctx, schedule.workspace, tensors, operands, "workspace", "a workspace")
     batched = operands is not None and compute is not None and batch_of(first_output(compute, tensors)) is not None
     for tensor in schedule.workspace if batched else ():
-        message = f"`{tensor}` goes through no workspace: a batch is multiplied as its matrices lie"
-        help = "leave `workspace` out, or pass a tensor that lies so and write its `major`"
+        message = f"`{tensor}` cannot go through a workspace: a batch is multiplied in its own layout"
+        help = "leave `workspace` out, or pass a tensor with this layout and write its `major`"
         ctx.say("CG203", message, "schedule", "workspace", tensor, key=True, help=help)
     for tensor, space in schedule.workspace.items():
         if tensor in tensors and space.major not in tensors[tensor].shape:
@@ -75,10 +75,10 @@ def _check_batch(ctx: Context, batch: str | None, moved: Iterable[Tensor]) -> No
     for tensor in moved:
         if tensor.major == batch:
             message = f"`{tensor.name}` is contiguous along {batch}, the batch, and blocks move matrices"
-            help = f"write `major: {tensor.shape[-1]}`, or leave it out, and pass a tensor that lies so"
+            help = f"write `major: {tensor.shape[-1]}`, or leave it out, and pass a tensor with this layout"
             ctx.say("CG130", message, "tensors", tensor.name, "major", help=help)
     for name in sorted(BATCH_LOCALS & set(ctx.data.get("scalars") or {})):
-        message = f"the scalar name `{name}` is the kernel's own"
+        message = f"the kernel uses the scalar name `{name}` itself"
         ctx.say("CG113", message, "scalars", name, key=True, help="give the scalar another name")
 
 

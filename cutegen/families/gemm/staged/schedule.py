@@ -27,7 +27,7 @@ class Mma:
     thread_layout: Layout | None = key(LayoutText(), "Coordinate (M, N, K) to thread.")
     permutation: Mapping[str, Layout] = key(
         ByName(LayoutText(), "Permutation of this mode."),
-        "Which elements of the tile a thread takes, by mode.",
+        "The elements of the tile that a thread takes, by mode.",
         factory=dict,
         block=True,
     )
@@ -78,8 +78,8 @@ class Pipeline:
     stages: int | None = key(Integer(1, 64, told=(2, 32, 3)), "Tiles in flight, from 2 to 32.")
     store: int | None = key(
         Integer(0, 65535),
-        "Operands that travel through registers are written to shared memory before this step of a tile along k is "
-        "multiplied, counted from 0.",
+        "The step of a tile along k, counted from 0, before which operands that go through registers are written "
+        "to shared memory.",
     )
 
 
@@ -95,8 +95,8 @@ class Scheduler:
     raster: str | None = key(Text(), "The mode, M or N, along which consecutive thread blocks take neighbouring tiles.")
     swizzle: int | None = key(
         Integer(1, 64),
-        "Tiles of the other mode that are walked together, in a band: blocks that run at the same time share operands "
-        "in L2. 1 is a plain raster.",
+        "Tiles of the other mode that are walked together, in a band: concurrent blocks share operands in L2. 1 is "
+        "a plain raster.",
     )
 
 
@@ -104,8 +104,9 @@ def guards_key() -> Any:
     """The key of how modes are guarded."""
     each = ByName(
         Choice(get_args(Predicate)),
-        "How this mode is guarded: `none`: not, the host refuses a size that does not divide; `mask`: accesses "
-        "past the end are left out; `residue_first`: the incomplete tile comes first, the others run unguarded.",
+        "How this mode is guarded: `none`: not, and the host rejects sizes that are not multiples; `mask`: "
+        "accesses past the end are masked off; `residue_first`: the incomplete tile comes first, the others run "
+        "unguarded.",
     )
     return key(each, "Guards by mode.", factory=dict)
 
@@ -121,8 +122,8 @@ class GemmSchedule(GemmWords):
     )
     workspace: Mapping[str, Workspace] = key(
         ByName(Record(Workspace), "One operand's workspace."),
-        "Operands that a kernel of their own first writes to global memory in another majorness, by tensor. Takes as "
-        "much memory as the operand, on each call.",
+        "Operands that a separate kernel first writes to global memory in another majorness, by tensor. Each call "
+        "allocates as much memory as the operand.",
         factory=dict,
         block=True,
     )

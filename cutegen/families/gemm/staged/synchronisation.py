@@ -21,7 +21,7 @@ WARPS = 2  # that stand for all: each copies a part of every tile, and reads all
 def counts(plan: MultistagePlan) -> tuple[int, ...]:
     """Numbers of tiles along k: fewer than there are stages, about as many, and so many that all go round three times.
 
-    For these alone it is proved what the kernel does, of which every number of tiles runs the same text.
+    The proof covers these; every other number of tiles runs the same text.
     """
     stages = plan.stages
     return tuple(sorted({0, 1, stages - 1, stages, stages + 1, rounds(stages)}))

@@ -24,7 +24,7 @@ def is_plane(spec: KernelSpec[Any]) -> bool:
 
 
 def tile_of_batch(spec: KernelSpec[Any], tile: Mapping[str, int]) -> Mapping[str, int]:
-    """The tile of a block with the mode of the batch, of which that has one matrix."""
+    """The tile of a block with the mode of the batch, 1 matrix."""
     batch = batch_of(spec.output)
     return tile if batch is None else {batch: 1, **tile}
 

@@ -1,4 +1,4 @@
-"""How tensors of a gemm whose warps have roles are to stand, and whether tensor maps can move those of its epilogue."""
+"""The alignment of tensors of a warp-specialised gemm, and whether tensor maps can move those of its epilogue."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def infer_alignment(spec: Spec, report: Report) -> Spec:
         own = copies.get(tensor.name, Copy())
         if mapped and own.misaligned is None:
             own = replace(own, misaligned="workspace" if (tensor.align or 1) % ALIGN else "refuse")
-            why = f"{tensor.name} is promised to stand at multiples of {tensor.align} bytes"
+            why = f"{tensor.name} is promised to be aligned to {tensor.align} bytes"
             if own.misaligned == "workspace":
                 why = f"tensor maps take multiples of {ALIGN} bytes; else a call copies it, so that any tensor is taken"
             report.infer(why, "schedule", "copies", tensor.name, "misaligned")
@@ -43,14 +43,14 @@ def infer_alignment(spec: Spec, report: Report) -> Spec:
             report.infer(why, "tensors", tensor.name, "align")
         elif mapped and own.misaligned == "workspace" and tensor.align > tensor.dtype.bytes:
             tensor = replace(tensor, align=tensor.dtype.bytes)
-            report.infer("any tensor is taken: one that stands elsewhere is copied", "tensors", tensor.name, "align")
+            report.infer("any tensor is accepted: misaligned ones are copied", "tensors", tensor.name, "align")
         tensors.append(tensor)
     return replace(spec, tensors=tuple(tensors), schedule=replace(spec.schedule, copies=copies))
 
 
 def obstacle_of(spec: Spec, tensor: Tensor) -> str | None:
-    """Why a tensor of the epilogue cannot pass shared memory, to be stored or brought by a tensor map, as far as its
-    own words say. What is only read passes it beside an output, in pieces as large.
+    """Why a tensor of the epilogue cannot go through shared memory, to be stored or brought by a tensor map, as far as
+    its own words say. What is only read passes it beside an output, in pieces as large.
     """
     copy = spec.schedule.copies.get(tensor.name, Copy())
     if not tensor.writes:
@@ -59,7 +59,7 @@ def obstacle_of(spec: Spec, tensor: Tensor) -> str | None:
         if (tensor.align or ALIGN) % ALIGN and copy.misaligned != "workspace":
             return f"tensor maps take multiples of {ALIGN} bytes, and it stands at those of {tensor.align}"
         if all(obstacle_of(spec, output) for output in spec.assigned):
-            return "no output passes shared memory"
+            return "no output goes through shared memory"
     product, major, unit = product_of(spec), tensor.contiguous, ALIGN // tensor.dtype.bytes
     columns = (spec.schedule.tiler or {}).get(product.n, GRANULE * split_of(spec)) // split_of(spec)
     size = spec.static.get(major) or promised(spec, major)
@@ -68,11 +68,11 @@ def obstacle_of(spec: Spec, tensor: Tensor) -> str | None:
     if product.batch is not None and major == product.batch:
         return f"it is contiguous along {major}, the batch, and tensor maps move matrices"
     if tensor.dtype.bits not in PASSING_BITS:
-        return f"{' or '.join(map(str, PASSING_BITS))} bits pass shared memory"
+        return f"{' or '.join(map(str, PASSING_BITS))} bits go through shared memory"
     if columns % GRANULE:
-        return f"{GRANULE} columns pass shared memory together, and a block stores {columns}"
+        return f"{GRANULE} columns go through shared memory together, and a block stores {columns}"
     if (tensor.align or ALIGN) % ALIGN and copy.misaligned == "refuse":
         return f"tensor maps take multiples of {ALIGN} bytes, and it stands at those of {tensor.align}"
     if size is not None and size % unit and (copy.misaligned == "refuse" or (tensor.align or 1) % ALIGN == 0):
-        return f"tensor maps move whole {ALIGN} bytes, {unit} elements, and {major} is told by {size}"
+        return f"tensor maps move whole {ALIGN} bytes, {unit} elements, and {size} determines {major}"
     return None

@@ -16,7 +16,7 @@ def own_columns(plan: WarpspecializedPlan) -> str:
 
 
 def places(plan: WarpspecializedPlan) -> str:
-    """The names of a block's index: along a grid of all tiles clusters are counted, of which x takes the most."""
+    """The names of a block's index: along a grid of all tiles, clusters are counted, and x takes the most."""
     clustered, split = prod(plan.cluster) > 1, plan.split > 1
     clustered = clustered or (plan.any_peers and plan.persistent)
     if not plan.persistent:

@@ -70,7 +70,7 @@ def infer_scheduler(spec: Spec, report: Report) -> Spec:
     """The spec with the order in which clusters walk tiles, how many there are of them, and when they start."""
     schedule, product = spec.schedule, product_of(spec)
     if schedule.scheduler.kind is None:
-        kind, why = "persistent", "loads of the next tile are under way while one is stored"
+        kind, why = "persistent", "loads of the next tile are in flight while one is stored"
         if split_of(spec) > 1 and schedule.scheduler.blocks is None:
             kind, why = "grid", f"blocks along {product.k} are for few tiles, one for each cluster"
         schedule = filled(schedule, report, ("scheduler", "kind"), kind, why)

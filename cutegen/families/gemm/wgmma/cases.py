@@ -112,7 +112,8 @@ def _in_turn(plan: WarpspecializedPlan, extent: Mapping[str, int]) -> Iterator[C
 
 def verified_form(plan: WarpspecializedPlan) -> object:
     """The schedule but for how large tiles, boxes and pieces are and how many stages, buffers, registers and warpgroups
-    there are, where several are told from one: kernels of a form share functions, of which those are constants.
+    there are, where several kernels are distinguished: kernels of a form share functions, and those numbers are their
+    constants.
     """
     schedule, spec = plan.spec.schedule, plan.spec
     copies = {name: replace(one, box=None, columns=None, stages=None) for name, one in schedule.copies.items()}
@@ -132,7 +133,7 @@ def tiles(plan: WarpspecializedPlan, sizes: Mapping[str, int]) -> Tiles:
 
 
 def blocks(plan: WarpspecializedPlan, sizes: Mapping[str, int]) -> int:
-    """Thread blocks of a launch: whole clusters, of which there are no more than tiles."""
+    """Thread blocks of a launch: whole clusters, and at most as many as tiles."""
     count, most = tiles(plan, sizes).count * plan.cluster_size, most_blocks(plan)
     return count if most is None else min(count, most)
 

@@ -73,7 +73,7 @@ class Multiplying(Storing):
             return (Let("peer", "None"),) if plan.any_peers else ()
         both = plan.a.shared_by > 1 and plan.b.shared_by > 1
         base = "share * CLUSTER_M * CLUSTER_N" if self.clustered and self.split else ""
-        note = "The blocks that load into this one's: each of the first threads releases stages to one of them"
+        note = "The blocks that load into this block's stages: each of the first threads releases to one"
         row = (
             Let("other", "thr - CLUSTER_N", note="of its row"),
             Let("peer", "y * CLUSTER_M + other + cutlass.Int32(other >= x)"),
@@ -96,7 +96,7 @@ class Multiplying(Storing):
 
     def consumed_tiles(self) -> Statement:
         plan = self.plan
-        where = "while the other one multiplies, so that it costs no time" if plan.pingpong else (
+        where = "while the other warpgroup multiplies" if plan.pingpong else (
             "while its first loads are in flight"
         )  # fmt: skip
         if plan.any_turns:
@@ -115,7 +115,7 @@ class Multiplying(Storing):
             *((self.exchange(), Blank()) if self.split else ()),
             self.epilogue(),
         )
-        return self.tiles("consumers", body, turn, (Note(f"Where the tile is, computed {where}"),))
+        return self.tiles("consumers", body, turn, (Note(f"The coordinate of the tile, computed {where}"),))
 
     def mainloop(self) -> Body:
         """The products of a tile, stage by stage; a stage is released once they are done with it."""

@@ -29,7 +29,7 @@ UNIT = 128 * 256  # elements
 START = 2.074
 END_OF_PARTS = 1.329  # for 128 x 256 elements, whose parts blocks send each other
 AGAIN = 0.5897  # at each tile of blocks that have parts of a sum, which start anew for it
-STEP = 0.02392  # of 128 bytes along the sum, whatever the tile
+STEP = 0.02392  # of 128 bytes along the sum, for any tile
 LOADED = 63.31e6  # bytes a microsecond: loads on top of all else, whose own time is in the others
 MEMORY = 5.928e6  # bytes a microsecond
 CROSSING = 1.196  # times as long, of loads whose rows go across the ends of lines
@@ -184,7 +184,7 @@ def _rounded(number: float) -> float:
 
 
 def moved_by(plan: WarpspecializedPlan) -> Moved:
-    """The memory traffic of a kernel, whatever its schedule: `inout` tensors count twice."""
+    """The memory traffic of a kernel, independent of its schedule: `inout` tensors count twice."""
     spec = plan.spec
     tensors = tuple((t.shape, t.dtype.bytes * (1 + (t.role == "inout"))) for t in spec.tensors)
     return Moved(tensors, MEMORY, plan.k, LINE // plan.a.tensor.dtype.bytes, CROSSING)

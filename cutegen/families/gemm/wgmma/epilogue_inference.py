@@ -40,8 +40,8 @@ FEW_STAGES = 3  # of the operands, below which what is read had better not take 
 
 
 def infer_epilogue(spec: Spec, report: Report) -> Spec:
-    """Outputs pass shared memory and are stored by tensor maps where they can, and what is read of as many elements
-    comes by them; all else is stored from registers, and loaded to them.
+    """Outputs go through shared memory and are stored by tensor maps where they can, and what is read of as many
+    elements comes by them; all else is stored from registers, and loaded to them.
     """
     spec, columns = _infer_ways(spec, report)
     copies, n = dict(spec.schedule.copies), product_of(spec).n
@@ -92,7 +92,7 @@ def _infer_ways(spec: Spec, report: Report) -> tuple[Spec, int | None]:
         if own.atom is None:
             obstacle = None if own.through is not None else obstacle
             own = replace(own, atom="universal" if obstacle else "tma")
-            why = "whole tiles, without predicates" if tensor.writes else "it is on its way while a tile is multiplied"
+            why = "whole tiles, without predicates" if tensor.writes else "it is in flight while a tile is multiplied"
             report.infer(obstacle or why, *where, "atom")
             if obstacle and report.inferred.pop((*where, "misaligned"), None):
                 own = replace(own, misaligned=None)  # as it seemed before the tile was known
@@ -124,8 +124,9 @@ def _loaded(spec: Spec, tensors: Sequence[Tensor], why: str, report: Report) -> 
 
 
 def _pieces(spec: Spec, stored: Sequence[Tensor], brought: Sequence[Tensor]) -> tuple[int | None, int]:
-    """How many columns of the tile had better pass shared memory at a time of tensors that are stored from there and
-    brought there, None where no number fits, and how many stages that leaves of the operands, of as many as are enough.
+    """How many columns of the tile had better go through shared memory at a time of tensors that are stored from there
+    and brought there, None where no number fits, and how many stages that leaves of the operands, of as many as are
+    enough.
     """
     copies, moved = dict(spec.schedule.copies), [*stored, *brought]
     width = max((t.dtype.bytes for t in moved), default=1)
@@ -149,13 +150,13 @@ def _pieces(spec: Spec, stored: Sequence[Tensor], brought: Sequence[Tensor]) -> 
 
 
 def infer_buffers(spec: Spec, report: Report) -> Spec:
-    """As many buffers as fit beside the stages: stores are under way while others are written, and loads of what is
+    """As many buffers as fit beside the stages: stores are in flight while others are written, and loads of what is
     read next.
     """
     stages, copies = spec.schedule.pipeline.stages, dict(spec.schedule.copies)
     assert stages is not None
     (buffers, most), read = BUFFERS, BUFFERS[0]
-    why = "stores are under way while others are written"
+    why = "stores are in flight while others are written"
     if (shared := shared_buffers(spec)) is not None:
         buffers = most = shared
         why = "they lie where what other blocks sent was, once that is added"
@@ -166,7 +167,7 @@ def infer_buffers(spec: Spec, report: Report) -> Spec:
         buffers += 1
     while read < BUFFERS[1] and smem_with(spec, stages, buffers, read + 1) <= room_of(spec):
         read += 1
-    reads = "loads are under way while others are read"
+    reads = "loads are in flight while others are read"
     beside = [t for t in sources(spec) if not t.writes]
     for tensors, number, because in ((passing(spec), buffers, why), (beside, read, reads)):
         written = [copies[t.name].stages for t in tensors if copies[t.name].stages is not None]

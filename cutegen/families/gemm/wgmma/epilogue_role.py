@@ -100,7 +100,7 @@ class Storing(Role):
         return (For("part", "cutlass.range_constexpr(VALUES // SLICE)", (one,)),)
 
     def pieces(self) -> Body:
-        """The epilogue where what is stored passes shared memory, piece by piece."""
+        """The epilogue whose outputs go through shared memory, piece by piece."""
         plan = self.plan
         path = f"schedule.copies.{plan.passing[0].tensor.name}"
         names = tuple(x.tensor.name for x in plan.passing)
@@ -143,7 +143,7 @@ class Storing(Role):
         return (If("cutlass.const_expr(ROTATES)", body),) if self.plan.varies("ROTATES") else body
 
     def brought(self) -> Body:
-        """The wait for what the epilogue reads of a piece."""
+        """The wait for the loads of a piece that the epilogue reads."""
         plan = self.plan
         if not plan.sources:
             return ()

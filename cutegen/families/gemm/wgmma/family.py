@@ -1,4 +1,4 @@
-"""The family of gemms whose warps have roles, as the rooms ask it."""
+"""The family of warp-specialised gemms, as the rooms ask it."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ tensors:
   A: {shape: [M, K], dtype: bf16, align: 16}
   B: {shape: [N, K], dtype: bf16, align: 16}
   C: {shape: [M, N], dtype: bf16, align: 16, role: out}
-compute: C = A @ B.T                 # any epilogue may stand around it: relu(A @ B.T + bias), or two products of A
+compute: C = A @ B.T                 # any epilogue may surround it: relu(A @ B.T + bias), or two products of A
 schedule:
   mma: {atom: wgmma}                # the rest is inferred: `cutegen explain` prints it
 divisible: {N: 8}

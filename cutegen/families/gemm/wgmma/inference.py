@@ -208,7 +208,7 @@ def _infer_stages(spec: Spec, report: Report) -> Spec:
     schedule, k = spec.schedule, product_of(spec).k
     if schedule.pipeline.stages is not None:
         return spec
-    stages, why = STAGES, "loads are under way while a tile is multiplied"
+    stages, why = STAGES, "loads are in flight while a tile is multiplied"
     if exchanged(spec):
         stages = MORE_STAGES
     tiles = -(-spec.static.get(k, MAX_EXTENT) // (tile_of(schedule, k) * split_of(spec)))
@@ -233,8 +233,8 @@ def _infer_in_flight(spec: Spec, report: Report) -> Spec:
 
 
 def _infer_boxes(spec: Spec, report: Report) -> Spec:
-    """An operand of which a tile may end beyond the tensor, and which a block loads for itself, is loaded in boxes of
-    few rows, so that what lies outside is left out.
+    """An operand that a block loads for itself, and whose tiles may reach beyond the tensor, is loaded in boxes of few
+    rows, so that outside boxes are skipped.
 
     The hardware fills rows outside with zeros, which takes about five clocks a row, and each load takes about fifty.
     With 128 columns, exchanged, a product of 4 x 4096 x 14336 took 104 us in whole tiles and 49 us in boxes of 16 rows

@@ -42,7 +42,7 @@ class Loading(Role):
 
     @property
     def cut(self) -> list[Side]:
-        """The operands of which boxes beyond the tensor's end are not loaded."""
+        """The operands whose boxes beyond the tensor's end are not loaded."""
         return [side for side in self.plan.sides if side.box is not None]
 
     def boxes(self) -> Iterator[Statement]:

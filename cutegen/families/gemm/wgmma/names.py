@@ -1,4 +1,4 @@
-"""Names that the kernel of a gemm whose warps have roles has already, besides what every kernel has."""
+"""Names that the kernel of a warp-specialised gemm has already, besides what every kernel has."""
 
 from __future__ import annotations
 

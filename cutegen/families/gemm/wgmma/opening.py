@@ -51,10 +51,10 @@ class Opening:
         return tuple(found)
 
     def barriers(self) -> Body:
-        stages = "For each stage two barriers: its loads have completed, and all have multiplied it"
-        loaded = "For each buffer that epilogues read: its loads have completed, and all have used it"
-        sent = "One: all partial sums have arrived"
-        read = ", and one: all have read those of this block" * (len(self.sums) > 1)
+        stages = "Two barriers per stage: its loads have completed; all consumers have read it"
+        loaded = "Two barriers per buffer of the epilogue: its loads have completed; all have read it"
+        sent = "One barrier: all partial sums have arrived"
+        read = "; one: all have read this block's" * (len(self.sums) > 1)
         return (
             *_allocated(stages, self.stages),
             *self.of_sources(_allocated(loaded, self.sources)),
@@ -88,7 +88,7 @@ class Opening:
 
     def dependent(self) -> Body:
         body = (
-            Note("Programmatic dependent launch: dependents may start, and prerequisites have completed"),
+            Note("Programmatic dependent launch: let dependents start, wait for prerequisites"),
             Code("cute.arch.griddepcontrol_launch_dependents()"),
             Code("cute.arch.griddepcontrol_wait()"),
         )

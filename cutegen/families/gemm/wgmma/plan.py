@@ -1,4 +1,4 @@
-"""The plan of a gemm whose warps have roles: every number and choice that its templates print."""
+"""The plan of a warp-specialised gemm: every number and choice that its templates print."""
 
 from __future__ import annotations
 
@@ -65,14 +65,14 @@ class Passing:
 
 
 def is_held(operand: Operand, n: str) -> bool:
-    """Whether a thread loads what the epilogue reads once for all its columns, along n: it is the same along them."""
+    """Whether a thread loads this operand once for all its columns along n: it is constant there."""
     dtype = operand.tensor.dtype
     whole = dtype.is_float and dtype.bits > 8  # others have registers of their own kind
     return whole and operand.read and not operand.write and n not in operand.tensor.shape
 
 
 def is_by_columns(operand: Operand, m: str, n: str) -> bool:
-    """Whether a thread loads what the epilogue reads once for all its rows, along m, which have the same."""
+    """Whether a thread loads this operand once for all its rows along m: it is constant there."""
     dtype, shape = operand.tensor.dtype, operand.tensor.shape
     whole = dtype.is_float and dtype.bits > 8
     return whole and operand.read and not operand.write and n in shape and m not in shape
@@ -93,8 +93,8 @@ class WarpspecializedPlan(PointwisePlan):
     in_turn: bool  # whether they also store in turn, through the same buffers
     cluster: tuple[int, int]  # blocks along m and n
     split: int  # blocks along k
-    passing: tuple[Passing, ...]  # outputs that pass shared memory
-    sources: tuple[Passing, ...]  # what the epilogue reads from there, where a warp of each warpgroup's brings it
+    passing: tuple[Passing, ...]  # outputs that go through shared memory
+    sources: tuple[Passing, ...]  # tensors that the epilogue reads from there, loaded by a warp of each warpgroup
     columns: int  # of the tile that are stored at a time, of those outputs, and read
     buffers: int  # of each warpgroup for that, or of all that store in turn
     source_buffers: int  # of each warpgroup for what its epilogue reads
@@ -281,24 +281,24 @@ class WarpspecializedPlan(PointwisePlan):
         return bool(self.passing) and self.pieces % self.buffers > 0 and not self.in_turn
 
     def held(self, operand: Operand) -> bool:
-        """Whether a thread loads what the epilogue reads once for all its columns: it is the same along them."""
+        """Whether a thread loads this operand once for all its columns: it is constant there."""
         return is_held(operand, self.n)
 
     def by_columns(self, operand: Operand) -> bool:
-        """Whether a thread loads what the epilogue reads of each piece once for all its rows."""
+        """Whether a thread loads the epilogue's operands of each piece once for all its rows."""
         return bool(self.passing) and is_by_columns(operand, self.m, self.n)
 
     def passes(self, tensor: Tensor) -> bool:
-        """Whether an output passes shared memory."""
+        """Whether an output goes through shared memory."""
         return any(x.tensor.name == tensor.name for x in self.passing)
 
     def comes(self, tensor: Tensor) -> bool:
-        """Whether tensor maps bring to shared memory what the epilogue reads of a tensor."""
+        """Whether tensor maps load the epilogue's part of a tensor to shared memory."""
         return any(x.tensor.name == tensor.name for x in self.sources)
 
     @property
     def source_bytes(self) -> int:
-        """Bytes that a barrier expects of what the epilogue reads of one piece."""
+        """Bytes that a barrier expects for the epilogue's operands of one piece."""
         return sum(piece_bytes(self.spec, x.tensor) for x in self.sources)
 
     def accessed(self, operand: Operand) -> bool:

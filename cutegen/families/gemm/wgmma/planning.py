@@ -1,4 +1,4 @@
-"""The plan of a gemm whose warps have roles: what inference resolved, as the numbers that the templates print."""
+"""The plan of a warp-specialised gemm: what inference resolved, as the numbers that the templates print."""
 
 from __future__ import annotations
 

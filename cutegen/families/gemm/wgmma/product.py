@@ -1,4 +1,4 @@
-"""The schedule of a gemm whose warps have roles, as questions that planning, lint and analysis ask of it."""
+"""The schedule of a warp-specialised gemm, as questions that planning, lint and analysis ask of it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ COLUMNS, MOST_COLUMNS = 8, 256  # of one wgmma: a multiple of, and at most
 DEPTH_BYTES = 32  # of one wgmma along k
 ALIGN = 16  # bytes: of the address of what a tensor map describes, and of its rows
 GRANULE = 16  # columns that one stmatrix writes of 16 rows: pieces of outputs are multiples of it
-PASSING_BITS = (16, 32)  # of the elements of outputs that pass shared memory
+PASSING_BITS = (16, 32)  # of the elements of outputs that go through shared memory
 MOST_BUFFERS = 4  # of a warpgroup for its epilogue, beyond which more gain nothing
 ROLES = ("producer", "consumer")
 
@@ -140,7 +140,7 @@ def box_unit(spec: Spec, tensor: Tensor) -> int:
 
 
 def passing(spec: Spec) -> tuple[Tensor, ...]:
-    """The outputs that pass shared memory and are stored by tensor maps."""
+    """The outputs that go through shared memory and are stored by tensor maps."""
     return tuple(t for t in spec.assigned if (copy := spec.schedule.copies.get(t.name)) and copy.through == "smem")
 
 
@@ -178,7 +178,9 @@ def pieces(spec: Spec) -> int:
 
 
 def piece_columns(spec: Spec) -> int:
-    """Columns that a warpgroup stores at a time of the outputs that pass shared memory, and reads of other tensors."""
+    """Columns that a warpgroup stores at a time of the outputs that go through shared memory, and reads of other
+    tensors.
+    """
     return max((spec.schedule.copies[t.name].columns or 0 for t in passing(spec)), default=0)
 
 
@@ -188,7 +190,7 @@ def piece_bytes(spec: Spec, tensor: Tensor) -> int:
 
 
 def piece_swizzle(tensor: Tensor, n: str, columns: int) -> int | None:
-    """The widest swizzle, in bytes, of which rows of a tensor's piece in shared memory are whole multiples."""
+    """The widest swizzle, in bytes, that divides the rows of a tensor's piece in shared memory."""
     extent = (columns if tensor.major == n else ROWS) * tensor.dtype.bytes
     return next((width for width in SWIZZLES if extent % width == 0), None)
 
@@ -218,8 +220,8 @@ def in_turn(spec: Spec) -> bool:
 
 
 def source_buffers(spec: Spec) -> int:
-    """Buffers of each warpgroup for what its epilogue reads: those of an output that is read are as many as it has,
-    of which more than a few gain nothing, unless other tensors say how many.
+    """Buffers of each warpgroup for what its epilogue reads: as many as the output has if it is read, and few
+    otherwise, unless other tensors set the number.
     """
     found = {t: spec.schedule.copies[t.name].stages or 1 for t in sources(spec)}
     own = [stages for tensor, stages in found.items() if not tensor.writes]
@@ -258,7 +260,7 @@ def accumulators(spec: Spec) -> int:
 def most_vector(spec: Spec) -> int:
     """Elements of the output that a thread may store at once: it has pairs of neighbours along n.
 
-    One that passes shared memory is not stored by threads, which load other tensors as they would store it.
+    One that goes through shared memory is not stored by threads, which load other tensors as they would store it.
     """
     output, n = spec.output, product_of(spec).n
     paired = output.major == n and known_divisor(spec, n) % 2 == 0
@@ -321,7 +323,7 @@ def is_finished(spec: Spec) -> bool:
 
 
 def pieces_fit(spec: Spec) -> bool:
-    """Whether the tile is whole pieces of the outputs that pass shared memory, all of as many columns."""
+    """Whether the tile is whole pieces of the outputs that go through shared memory, all of as many columns."""
     columns = {spec.schedule.copies[t.name].columns for t in passing(spec)}
     tile = own_columns(spec)
     return len(columns) < 2 and all(c and c % GRANULE == 0 and tile % c == 0 for c in columns)

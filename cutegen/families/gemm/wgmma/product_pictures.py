@@ -16,7 +16,7 @@ QUAD = 4  # accumulators of a thread of 8 columns of 64 rows
 
 
 def draw_accumulators(plan: WarpspecializedPlan) -> Figure:
-    """The figure of which thread that multiplies, counted from their first, accumulates what of a tile."""
+    """The figure of the elements of a tile that each consumer thread, counted from the first, accumulates."""
     output, tile = plan.spec.output.name, (plan.tile[plan.m], plan.tile[plan.n])
     layout = accumulator_layout(plan.groups, plan.tile[plan.n], (1, tile[0]), plan.row_blocks)
     return draw_threads(

@@ -29,16 +29,16 @@ def check_schedule(
         batch = batch_of(output)
     for name in tensors:
         if name in TAKEN:
-            message = f"the tensor name `{name}` makes names that the kernel has"
+            message = f"the tensor name `{name}` generates names that the kernel uses"
             ctx.say("CG113", message, "tensors", name, key=True, help=f"write `{name}_`, or another name")
     own = own_names(tensors.values(), modes or (), operands[1:] if operands else (), batch is not None)
     for scalar in sorted(own & set(ctx.data.get("scalars") or {})):
-        message = f"the scalar name `{scalar}` is the kernel's own"
+        message = f"the kernel uses the scalar name `{scalar}` itself"
         ctx.say("CG113", message, "scalars", scalar, key=True, help="give the scalar another name")
     for one in tensors.values():
         others = [other for other in tensors.values() if other is not one]
         if any(made in made_of(others) for made in made_of([one])):
-            message = f"the tensor name `{one.name}` makes names that the kernel has for another tensor"
+            message = f"the tensor name `{one.name}` generates names that the kernel uses for another tensor"
             ctx.say("CG113", message, "tensors", one.name, key=True, help="give the tensor another name")
     for imported in IMPORTS:
         message, instead = f"the generated module imports `{imported}` itself", f"write `{imported}_`, or another name"
@@ -85,12 +85,12 @@ def _check_copy(ctx: Context, tensor: str, copy: Copy, operands: tuple[str, ...]
     where = ("schedule", "copies", tensor)
     wrong: tuple[str, ...] = ("multicast", "box", *["bits"] * (tensor != lead))
     if copy.atom == "universal" and copy.misaligned is not None:
-        ctx.say("CG203", f"`{tensor}` is stored from registers, wherever it stands", *where, "misaligned", key=True)
+        ctx.say("CG203", f"`{tensor}` is stored from registers at any alignment", *where, "misaligned", key=True)
     wrong = ("through", "columns", "stages", "bits") if tensor in operands else wrong
     for word in wrong:
         if getattr(copy, word) is not None:
             what = "stored" if tensor == lead else "moved as the first output"
-            what = "brought to shared memory by a tensor map" if tensor in operands else what
+            what = "loaded to shared memory by a tensor map" if tensor in operands else what
             ctx.say("CG203", f"`{tensor}` is {what}: it has no `{word}`", *where, word, key=True)
     atoms = ("tma",) if tensor in operands else ("tma", "universal")
     if copy.atom is not None and copy.atom not in atoms:
@@ -99,10 +99,10 @@ def _check_copy(ctx: Context, tensor: str, copy: Copy, operands: tuple[str, ...]
 
 
 def _check_source(ctx: Context, tensor: Tensor, copy: Copy, lead: Tensor) -> None:
-    """Says which words of the copy of what the epilogue reads have no meaning for it."""
+    """Says which fields of an epilogue operand's copy have no effect."""
     where = ("schedule", "copies", tensor.name)
     if tensor.shape != lead.shape:
-        help = f"write it for `{lead.name}`: it moves to registers, as that is stored from there"
+        help = f"write it for `{lead.name}`: it goes through registers, as `{lead.name}` does"
         modes, wanted = (", ".join(shape) for shape in (tensor.shape, lead.shape))
         message = f"`{tensor.name}` is [{modes}] and `{lead.name}` [{wanted}]: it has no copy of its own"
         ctx.say("CG203", message, *where, key=True, help=help)
@@ -110,7 +110,7 @@ def _check_source(ctx: Context, tensor: Tensor, copy: Copy, lead: Tensor) -> Non
     if copy.atom == "universal":
         for word in ("through", "stages", "misaligned"):
             if getattr(copy, word) is not None:
-                message = f"`{tensor.name}` is loaded to registers, wherever it stands: it has no `{word}`"
+                message = f"`{tensor.name}` is loaded to registers at any alignment: `{word}` does not apply"
                 ctx.say("CG203", message, *where, word, key=True)
     for word, whose in (("columns", "pieces as those of outputs"), ("bits", "accesses as the first output")):
         if getattr(copy, word) is not None:
@@ -118,6 +118,6 @@ def _check_source(ctx: Context, tensor: Tensor, copy: Copy, lead: Tensor) -> Non
             ctx.say(
                 "CG203", f"`{tensor.name}` has {whose}, and no `{word}` of its own", *where, word, key=True, help=help
             )
-    for word, what in (("multicast", "brought to one block"), ("box", "brought in pieces of 64 rows")):
+    for word, what in (("multicast", "loaded by one block"), ("box", "loaded in pieces of 64 rows")):
         if getattr(copy, word) is not None:
             ctx.say("CG203", f"`{tensor.name}` is {what}: it has no `{word}`", *where, word, key=True)

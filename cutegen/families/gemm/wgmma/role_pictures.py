@@ -229,7 +229,7 @@ def _notes(plan: WarpspecializedPlan) -> Iterator[str]:
     example = f"A step is a product along {plan.k}; that a load and an epilogue take {FLIGHT} is an example."
     if plan.in_flight:
         yield (
-            f"{example} One product is under way while the next one starts: a stage is free when the product after it "
+            f"{example} One product is in flight while the next one starts: a stage is free when the product after it "
             "has begun."
         )
     else:
@@ -249,7 +249,7 @@ def _notes(plan: WarpspecializedPlan) -> Iterator[str]:
         what = " and ".join(x.tensor.name for x in plan.sources)
         yield f"What epilogues read of {what} comes while products are made: a warp loads it for each warpgroup."
     if plan.persistent:
-        yield "Loads of the next tile start as stages become free, whatever the consumers do."
+        yield "Loads of the next tile start as stages become free, independently of the consumers."
     known, drawn = k_tiles(plan), len(schedule_of(plan).products(0))
     if known != drawn:
         tiles = "an example" if known is None else f"the first of {known}"

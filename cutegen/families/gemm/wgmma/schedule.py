@@ -1,4 +1,4 @@
-"""The words of the schedule of a gemm whose warps have roles."""
+"""The words of the schedule of a warp-specialised gemm."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ class Mma:
     )
     in_flight: int | None = key(
         Integer(0, 1),
-        "Tiles along K whose products may be under way when the next tile is waited for: 1 keeps the tensor cores "
-        "busy; 0 frees a stage as soon as it has been multiplied, where there are few of them.",
+        "Tiles along K whose products may be in flight during the wait for the next tile: 1 keeps the tensor cores "
+        "busy; 0 releases a stage as soon as it has been multiplied, for pipelines with few stages.",
     )
 
 
@@ -50,22 +50,22 @@ class Warps:
 
     roles: Roles | None = key(
         Choice(get_args(Roles)),
-        "`cooperative`: the warpgroups that multiply share a tile's rows; `pingpong`: two of them have whole tiles in "
+        "`cooperative`: the consumer warpgroups share a tile's rows; `pingpong`: two of them take whole tiles in "
         "turn, so that one stores its tile while the other multiplies.",
     )
     consumers: int | None = key(
         Integer(1, 3),
-        "Warpgroups that multiply: each has the same number of the tile's rows, a multiple of 64, and all its columns.",
+        "Consumer warpgroups: each has the same number of the tile's rows, a multiple of 64, and all its columns.",
     )
     turns: Turns | None = key(
         Choice(get_args(Turns)),
-        "What the warpgroups of `pingpong` take turns with: `products`, so that their epilogues may meet, and each has "
-        "buffers of its own for outputs; or `all`, so that one after the other stores, through buffers that they "
-        "share: room for another stage of A and B, where K is small.",
+        "The work that `pingpong` warpgroups do in turn: `products`, so that their epilogues may overlap, and each "
+        "has its own output buffers; or `all`, so that they store one after the other through shared buffers, "
+        "which leaves space for another stage of A and B if K is small.",
     )
     registers: Mapping[str, int] = key(
         ByName(Integer(24, 240), "Registers of each of its threads: a multiple of 8."),
-        "Registers of a thread by role, `producer` and `consumer`: what the former do without, the latter get.",
+        "Registers per thread by role, `producer` and `consumer`: producers release registers that consumers acquire.",
         factory=dict,
     )
 
@@ -87,28 +87,27 @@ class Copy:
     )
     box: int | None = key(
         Integer(8, MOST_BOX),
-        "Elements of one load of A or B along the mode that the output has as well. A tile that ends beyond the tensor "
-        "is loaded in such boxes, and those with nothing of the tensor are left out: to write zeros there takes "
-        "the hardware longer than to load a box.",
+        "Elements of one load of A or B along the mode that the output has as well. A tile that reaches beyond the "
+        "tensor is loaded in such boxes, without those outside of the tensor: filling these with zeros takes the "
+        "hardware longer than loading a box.",
     )
     through: Literal["smem"] | None = key(
         Choice(("smem",)),
-        "What an output passes on its way from registers, and what the epilogue reads on its way there: tensor maps "
-        "store from shared memory, and bring to it.",
+        "Where outputs go from registers, and where tensors that the epilogue reads come from: "
+        "tensor maps store from shared memory and load to it.",
     )
     columns: int | None = key(
-        Integer(8, 256), "Columns of the tile that a warpgroup brings to shared memory and stores at a time."
+        Integer(8, 256), "Columns of the tile that a warpgroup writes to shared memory and stores at a time."
     )
     stages: int | None = key(
         Integer(1, MOST_STAGES),
-        "Buffers of each warpgroup, of so many columns: one is written while others are being stored, or read while "
-        "others are being loaded. Outputs of warpgroups that take turns with `all` have these together.",
+        "Buffers of each warpgroup, with that many columns: one is written while others are stored, or read while "
+        "others are loaded. Warpgroups that take turns with `all` share the buffers of outputs.",
     )
     misaligned: Misaligned | None = key(
         Choice(get_args(Misaligned)),
-        "What a call does with a tensor whose address or rows do not stand at multiples of 16 bytes, as tensor maps "
-        "take them: `refuse` it, or copy it to a `workspace` of the call's own, where rows are padded; an output is "
-        "copied from there.",
+        "A call with a tensor whose address or rows are not aligned to 16 bytes, which tensor maps need: `refuse` "
+        "rejects it; `workspace` copies it to a workspace of the call with padded rows, and outputs from there.",
     )
     bits: int | None = key(Choice(WIDTHS), "Width of one access from registers in bits.")
 
@@ -119,8 +118,8 @@ class SharedMemory:
 
     swizzle: int | None = key(
         Choice(SWIZZLES),
-        "Bytes along the operand's contiguous mode over which runs of 16 bytes exchange their places, so that neither "
-        "loads nor products meet in one bank.",
+        "Bytes along the operand's contiguous mode, within which runs of 16 bytes are permuted, so that neither "
+        "loads nor products have bank conflicts.",
     )
 
 
@@ -129,7 +128,7 @@ class Pipeline:
     """The software pipeline from global to shared memory."""
 
     stages: int | None = key(
-        Integer(1, MOST_STAGES), "Tiles in shared memory: one is multiplied while others are on their way."
+        Integer(1, MOST_STAGES), "Tiles in shared memory: one is multiplied while others are in flight."
     )
 
 
@@ -139,24 +138,23 @@ class Scheduler:
 
     kind: Kind | None = key(
         Choice(get_args(Kind)),
-        "`grid`: as many blocks as there are tiles; `persistent`: as many as run at once, or `blocks` of them, which "
-        "walk all tiles.",
+        "`grid`: one block per tile; `persistent`: as many blocks as run at once, or `blocks`, which walk all tiles.",
     )
     raster: str | None = key(Text(), "The mode, M or N, along which consecutive clusters take neighbouring tiles.")
     swizzle: int | None = key(
         Integer(1, 64),
-        "Tiles of a cluster along the other mode that are walked together, in a band: blocks that run at the same time "
-        "share operands in L2. 1 is a plain raster.",
+        "Tiles of a cluster along the other mode that are walked together, in a band: concurrent blocks share "
+        "operands in L2. 1 is a plain raster.",
     )
     blocks: int | None = key(
         Integer(),
-        "Thread blocks of a persistent kernel, at most: whole clusters. Left out, a call has as many as run at once on "
-        "its GPU, by the number of its multiprocessors.",
+        "Maximum number of thread blocks of a persistent kernel, a multiple of the cluster. Left out: as many as "
+        "run at once on the GPU of the call, by its multiprocessors.",
     )
     launch: Launch | None = key(
         Choice(get_args(Launch)),
-        "`dependent`: blocks start while the kernel before in the stream ends, and wait for that only before they "
-        "touch tensors (programmatic dependent launch); `serial`: they start after it.",
+        "`dependent`: blocks start while the previous kernel of the stream ends, and wait for it only before they "
+        "access tensors (programmatic dependent launch); `serial`: they start after it.",
     )
 
 
@@ -167,16 +165,16 @@ class WarpspecializedSchedule(GemmWords):
     tiler: Mapping[str, int] | None = tiler_key()
     cluster: Mapping[str, int] = key(
         ByName(Integer(1, MOST_CLUSTER), "Blocks along this mode."),
-        "Blocks of a cluster along M, N and K: neighbours along N share what they load of A, and along M of B. Those "
-        "along K have a tile together, each a part of its sum, and each stores a part of its columns, of which the "
-        "others send it their sums: for products of fewer tiles than multiprocessors.",
+        "Blocks of a cluster along M, N and K: neighbours along N share loads of A, and along M loads of B. Blocks "
+        "along K share a tile: each computes a part of its sum, receives the others' partial sums of some columns, "
+        "and stores these. This suits products with fewer tiles than multiprocessors.",
         factory=dict,
     )
     mma: Mma = key(Record(Mma), "The multiply-accumulate of a warpgroup.", factory=Mma, block=True)
     warps: Warps = key(Record(Warps), "The roles of a block's warps.", factory=Warps)
     copies: Mapping[str, Copy] = key(
         ByName(Record(Copy), "One tensor's copy."),
-        "How tensors move, by tensor: A, B, the outputs, and what the epilogue reads of as many elements.",
+        "How tensors move, by tensor: A, B, the outputs, and tensors of as many elements that the epilogue reads.",
         factory=dict,
         block=True,
     )
@@ -188,7 +186,7 @@ class WarpspecializedSchedule(GemmWords):
         ByName(
             Choice(get_args(Predicate)),
             "How this mode of the output is guarded: `none`: not, the host refuses a size that does not divide; "
-            "`mask`: accesses past the end are left out. Loads by tensor maps bring zeros from there by themselves.",
+            "`mask`: accesses past the end are masked off. Loads by tensor maps return zeros there.",
         ),
         "Guards by mode.",
         factory=dict,

@@ -26,8 +26,8 @@ Mode = tuple[tuple[int, ...], tuple[int, ...]]  # shape and strides
 
 @dataclass(frozen=True)
 class Swizzled:
-    """A tile of `along` elements along its contiguous mode, of which `row` are as many bytes as the swizzle, by
-    `across` elements of `size` bytes.
+    """A tile of `along` elements along its contiguous mode by `across` elements of `size` bytes; `row` elements are as
+    long as the swizzle.
     """
 
     along: int

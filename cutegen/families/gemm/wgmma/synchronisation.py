@@ -111,8 +111,8 @@ def run_of(plan: WarpspecializedPlan, sizes: Counts, tree: Body | None = None, *
 
 
 def _extent(side: Side, rows: int | None) -> int:
-    """The size of an operand of which the tile has so many rows: one that ends before it begins where it has none, and
-    goes on behind it where all are inside.
+    """The size of an operand such that the tile has this many rows inside: it ends before the tile if there are none,
+    and after it if all are inside.
     """
     first = TILES[side.letter] * side.block
     return {None: first + 2 * side.block, 0: 1}.get(rows, first + (rows or 0))

@@ -1,4 +1,4 @@
-"""The ways in which a gemm whose warps have roles runs, as plans of their own."""
+"""The ways in which a warp-specialised gemm runs, as plans of their own."""
 
 from __future__ import annotations
 

@@ -45,5 +45,5 @@ def atom(spec: Spec, say: Say) -> None:
     """A row kernel copies through registers: its atom is `universal`."""
     if spec.schedule.copy.atom != "universal":
         message = f"`{spec.schedule.copy.atom}` cannot copy to registers"
-        notes = ("it copies from global to shared memory, and a row waits in registers or is read again",)
+        notes = ("it copies from global to shared memory, and rows are kept in registers or reloaded",)
         say(message, "schedule", "copy", "atom", notes=notes, help="write `atom: universal`")

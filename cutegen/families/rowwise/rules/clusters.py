@@ -22,7 +22,7 @@ def size(spec: Spec, say: Say) -> None:
     below = min(MAX_CLUSTER, 1 << (blocks.bit_length() - 1))
     why = f"{blocks} is no power of two" if blocks <= MAX_CLUSTER else f"{MAX_CLUSTER} are the most that a GPU has"
     message = f"a cluster of {blocks} thread blocks shares a row: {why}"
-    notes = ("what the warps of all blocks have is added up in pairs, then pairs of those",)
+    notes = ("the results of all warps are reduced in pairs",)
     say(message, *_CLUSTER, row, notes=notes, help=f"write `cluster: {{{row}: {below}}}`")
 
 
@@ -45,16 +45,16 @@ def possible(spec: Spec, say: Say) -> None:
     threads = spec.schedule.threads_per_row or 1
     if threads < WARP:
         more = (written(f"write `threads_per_row: {WARP}`"), changed(spec, {"threads_per_row": WARP}))
-        message = f"{count(threads, 'thread')} of each block share a row, and blocks exchange what whole warps have"
+        message = f"{count(threads, 'thread')} of each block share a row; blocks exchange the results of whole warps"
         path = first_written(spec, ("schedule", "threads_per_row"), (*_CLUSTER, row))
         say(message, *path, help=partial(first_that_works, say.code, [more]))
     length, share = spec.static.get(row), (spec.schedule.tiler or {})[row]
     if spec.schedule.keep == "registers" and length is not None and length <= share:
-        message = f"{blocks} thread blocks share a row of {length}, of which one has {share}"
+        message = f"{blocks} thread blocks share a row of {length}; one block has {share}"
         help = f"write `cluster: {{{row}: 1}}`, or leave it out"
-        say(message, *_CLUSTER, row, notes=("the others would have nothing of it",), help=help)
+        say(message, *_CLUSTER, row, notes=("the others would have no element",), help=help)
     walkers = spec.schedule.scheduler.blocks
     if walkers is not None and walkers % blocks:
         near = max(1, walkers // blocks) * blocks
-        message = f"{walkers} blocks are no whole number of clusters of {blocks}"
+        message = f"{walkers} blocks are not a multiple of the cluster's {blocks}"
         say(message, "schedule", "scheduler", "blocks", help=f"write `blocks: {near}`")

@@ -27,7 +27,7 @@ def threads(spec: Spec, say: Say) -> None:
     if threads_of(spec) <= MAX_THREADS:
         return
     own, rows, mode = spec.schedule.threads_per_row or 1, rows_of(spec), beside(spec)
-    message = f"a block of {rows * own} threads, and the most is {MAX_THREADS}"
+    message = f"a block of {rows * own} threads; the limit is {MAX_THREADS}"
     notes = (f"{count(rows, 'row')} * {count(own, 'thread')} = {rows * own} > {MAX_THREADS}",)
     if own > MAX_THREADS or mode is None:
         fits = 1 << ((MAX_THREADS // min(rows, MAX_THREADS)).bit_length() - 1)
@@ -43,7 +43,7 @@ def values(spec: Spec, say: Say) -> None:
     if found <= most:
         return
     extent, own = (spec.schedule.tiler or {})[row], spec.schedule.threads_per_row or 1
-    message = f"a thread has {found} values, and {most} are the most"
+    message = f"a thread has {found} values; the limit is {most}"
     notes = (f"{extent} / {count(own, 'thread')} = {found} > {most}",)
     say(message, *_TILER, row, notes=notes, help=f"write `{row}: {32 * own}` in the tiler, and `keep: reload`")
 
@@ -55,12 +55,12 @@ def power_of_two(spec: Spec, say: Say) -> None:
         return
     below = 1 << (threads.bit_length() - 1)
     whole = threads % WARP == 0
-    message = f"{threads} threads share a row, which is no power of two" + (", nor whole warps" if not whole else "")
-    notes = ["a row's sum goes over pairs of lanes, then pairs of those"]
+    message = f"{threads} threads share a row; this is not a power of two" + (", nor whole warps" if not whole else "")
+    notes = ["lanes reduce a row in pairs"]
     if whole and blocks > 1:
         notes.append(f"whole warps may share it where it has one block, and it has {blocks}")
     elif whole:
-        notes.append("launches that choose how many threads a row has have a power of two at most")
+        notes.append("launches that choose the threads per row need a power of two")
     say(message, *_THREADS, notes=tuple(notes), help=f"write `threads_per_row: {min(below, MAX_THREADS)}`")
 
 
@@ -75,7 +75,7 @@ def blocks(spec: Spec, say: Say) -> None:
         mode = max(counts, key=lambda m: counts[m])
         fits = MAX_COUNT // (total // counts[mode]) * tiler[mode]
         notes = (" * ".join(f"ceil({spec.static[m]} / {tiler[m]})" for m in counts) + f" = {total}",)
-        message = f"the fixed sizes make {total} tiles, and {MAX_COUNT} are the most"
+        message = f"the fixed sizes make {total} tiles; the limit is {MAX_COUNT}"
         say(message, "static", mode, notes=notes, help=f"`{mode}: {fits}` is the most" if fits else None)
 
 

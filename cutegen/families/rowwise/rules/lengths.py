@@ -26,23 +26,23 @@ _KEYS = ("shorter", "longer")
 
 
 def apply(spec: Spec, say: Say) -> None:
-    """`shorter` and `longer` are about rows of several lengths of which threads hold one whole."""
+    """`shorter` and `longer` apply to rows of several lengths that threads hold whole."""
     schedule, row = spec.schedule, row_of(spec)
     given = [key for key in _KEYS if getattr(schedule, key) is not None]
     removed = (written(f"remove {' and '.join(f'`{key}`' for key in given)}"), changed(spec, dict.fromkeys(given)))
     for key in given:
         help = partial(first_that_works, say.code, [removed])
         if row in spec.static and not (schedule.fewer_threads and program(spec).columns):
-            message = f"`{key}` is about rows of several lengths, and every row has {spec.static[row]} elements"
+            message = f"`{key}` applies to rows of several lengths; every row has {spec.static[row]} elements"
             say(message, "schedule", key, help=help)
         elif schedule.keep != "registers":
-            message = f"`{key}` is about rows that threads hold, and these are walked in pieces"
+            message = f"`{key}` applies to rows that threads hold; these are walked in pieces"
             held = (written("write `keep: registers`"), changed(spec, {"keep": "registers"}))
             say(message, "schedule", key, help=partial(first_that_works, say.code, [removed, held]))
     if schedule.longer == "reload" and schedule.shorter == "mask" and row not in spec.static:
         fewer = (written("write `shorter: fewer_threads`"), changed(spec, {"shorter": "fewer_threads"}))
         refuse = (written("write `longer: refuse`"), changed(spec, {"longer": "refuse"}))
-        message = "a second kernel for longer rows goes with launches that choose how many threads a row has"
+        message = "a second kernel for longer rows needs launches that choose the threads per row"
         say(message, "schedule", "longer", help=partial(first_that_works, say.code, [fewer, refuse]))
 
 
@@ -52,11 +52,11 @@ def exponentials(spec: Spec, say: Say) -> None:
     wrong = {}
     if schedule.online is not None and not (has_exponentials_above(spec) or has_squares_around(spec)):
         about = "`sum(exp(x - max(x, N)), N)` and `mean((x - mean(x, N)) ** 2, N)`"
-        wrong["online"] = f"`online` is about {about}, and nothing is computed like that"
+        wrong["online"] = f"`online` applies to {about}; this kernel computes neither"
     elif schedule.online is not None and not is_walked(spec):
-        wrong["online"] = "`online` is about rows that are walked in pieces, and threads hold these"
+        wrong["online"] = "`online` applies to rows that are walked in pieces; threads hold these"
     if schedule.math is not None and not has_exponentials(spec):
-        wrong["math"] = "`math` is about `exp` of f32, and there is none"
+        wrong["math"] = "`math` applies to `exp` of f32; this kernel has none"
     for key, message in wrong.items():
         removed = (written(f"remove `{key}`"), changed(spec, {key: None}))
         say(message, "schedule", key, help=partial(first_that_works, say.code, [removed]))
@@ -82,12 +82,12 @@ def _fixed(spec: Spec) -> Iterator[tuple[str, tuple[str, ...], Candidate]]:
     columns, walks = program(spec).columns, schedule.scheduler.kind == "persistent"
     if columns and schedule.longer == "reload":
         name = columns[0].tensor
-        yield f"each block sums its rows for {name} in registers, which hold no longer row", ("longer",), mask
+        yield f"each block sums its rows for {name} in registers, which cannot hold longer rows", ("longer",), mask
     elif walks and not columns and cluster_of(spec) == 1:
-        message = "the blocks of a persistent kernel have a number of rows at a time that no launch changes"
+        message = "the rows per block of a persistent kernel are fixed for all launches"
         yield message, ("scheduler", "kind"), mask
     if cluster_of(spec) > 1 and not (walks and columns):
-        yield "blocks that share a row have all their threads for it", ("cluster", row), mask
+        yield "blocks that share a row use all their threads for it", ("cluster", row), mask
     threads = schedule.threads_per_row or 1
     wanted, several = rows_with(spec, threads), (schedule.tiler or {}).get(mode or "", 1)
     if mode is not None and several != wanted:
@@ -96,5 +96,5 @@ def _fixed(spec: Spec) -> Iterator[tuple[str, tuple[str, ...], Candidate]]:
     bare = [one for one in (mode, row) if one is not None and schedule.predication.get(one) == "none"]
     guarded = changed(spec, {f"predication.{one}": "mask" for one in bare})
     for one in bare:
-        message = f"`none` does not guard {one}, of which a launch may have any part of a block"
+        message = f"`none` does not guard {one}: a launch may end within a block"
         yield message, ("predication", one), (written(f"write `{' and '.join(f'{x}: mask' for x in bare)}`"), guarded)

@@ -40,8 +40,8 @@ def contiguous(spec: Spec, say: Say) -> None:
             say(
                 f"{tensor.name} is contiguous along {tensor.major}, and rows lie along {row}",
                 *("tensors", tensor.name, "major"),
-                notes=(f"a thread reads neighbours along {row}, which is what is reduced",),
-                help=f"write `major: {row}`, or copy the tensor before with a kernel that turns it",
+                notes=(f"a thread reads neighbours along {row}, the reduced mode",),
+                help=f"write `major: {row}`, or transpose the tensor in a kernel before this one",
             )
 
 
@@ -78,22 +78,22 @@ def _unkept(spec: Spec) -> Iterator[tuple[str, tuple[str, ...], Path, list[Candi
     schedule, row, mode = spec.schedule, row_of(spec), beside(spec)
     if (size := longest(spec)) is None:
         note = f'`static` fixes {row}, and a case of the schedule bounds it: `for: {{{row}: "<= 65536"}}`'
-        yield f"what shared memory has room for is fixed, and {row} may be of any length", (note,), _KEEP, []
+        yield f"shared memory has a fixed size, and {row} may have any length", (note,), _KEEP, []
         return
     if mode is not None and (several := (schedule.tiler or {})[mode]) > 1:
-        message = f"a row in shared memory has its thread blocks to itself, and the tiler has {several} of {mode}"
+        message = f"a block keeps one row in shared memory, and the tiler has {several} of {mode}"
         yield message, (), ("schedule", "tiler", mode), [in_tiler(spec, mode, 1)]
     old = next((target for target in spec.targets if not has_bulk_copies(target)), None)
     if old is not None:
         able = [target for target in spec.targets if has_bulk_copies(target)] or ["sm_90a"]
         newer = (written(f"write `targets: [{', '.join(able)}]`"), replace(spec, targets=tuple(able)))
-        message = f"rows come to shared memory by bulk copies, and {old} has none"
+        message = f"rows go to shared memory by bulk copies, and {old} has none"
         path = first_written(spec, ("targets", spec.targets.index(old)), _KEEP)
         yield message, ("cp.async.bulk came with sm_90",), path, [newer]
     if not kept_in_smem(spec):
         bits = vector_of(spec) * max(t.dtype.bits for t in whole_tensors(spec) if t.reads)
         wide = (written("write `bits: 128`"), changed(spec, {"copy.bits": 128}))
-        message = f"bulk copies move multiples of {BULK} bytes, and accesses to what is read are of {bits} bits"
+        message = f"bulk copies move multiples of {BULK} bytes, and accesses to inputs have {bits} bits"
         yield message, (), first_written(spec, ("schedule", "copy", "bits"), _KEEP), [wide]
         return
     needed, blocks = smem_bytes(spec), cluster_of(spec)
@@ -122,7 +122,7 @@ def one_size(spec: Spec, say: Say) -> None:
     say(
         f"without a predicate every row has the tile's {extent} elements, and {row} is not fixed",
         *("schedule", "predication", row),
-        notes=(f"an {row} of 0 divides by any tile, and its rows have nothing to load",),
+        notes=("0 is a multiple of any tile, and rows of length 0 have nothing to load",),
         help=first_that_works(say.code, [mask]) or f"write `{row}: {extent}` under `static`",
     )
 
@@ -149,7 +149,7 @@ def ahead(spec: Spec, say: Say) -> None:
     if stages is None or stages == 1:
         return
     if stages != 2:
-        notes = ("one tile of rows is computed on, and one is under way",)
+        notes = ("one tile of rows is in use while one is loaded",)
         say(
             f"a block has room for 1 or 2 tiles of rows, not {stages}",
             *path,
@@ -174,8 +174,8 @@ def summed(spec: Spec, say: Say) -> None:
     if spec.schedule.scheduler.kind == "persistent" or not columns:
         return
     say(
-        f"{columns[0].tensor} is reduced over the rows, and every block has rows of its own",
+        f"{columns[0].tensor} is reduced over the rows, and each block has only some rows",
         *("schedule", "scheduler", "kind"),
-        notes=("each block sums its own rows, and what all blocks have is added up in a fixed order",),
+        notes=("each block sums its rows; the partial sums are added in a fixed order",),
         help="write `kind: persistent`, or leave it out",
     )

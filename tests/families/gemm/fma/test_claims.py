@@ -1,4 +1,4 @@
-"""What the proof claims of a gemm, against the accesses that the printed kernel makes, enumerated size by size."""
+"""Claims of the proof about a gemm, compared with the accesses of the printed kernel, enumerated size by size."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is tried of a gemm, and what a change to its schedule leaves to planning."""
+"""The candidates of a gemm, and the fields that planning infers again after a change."""
 
 from __future__ import annotations
 

@@ -125,7 +125,7 @@ MISTAKES = {
 }
 READ = "from_gR[None, row, column, {}]"
 EPILOGUES = {
-    "what the epilogue reads is of the first matrix": (
+    "the epilogue reads the first matrix": (
         "from_gR[None, row, column, l_tile]",
         "from_gR[None, row, column, 0]",
     ),
@@ -199,7 +199,7 @@ def test_tune_walks_along_the_modes_of_a_matrix() -> None:
         (spec(schedule="  scheduler: {raster: L}\n"), "CG116", "not a mode here"),
         (spec(a="[L, M, K], dtype: bf16, major: L"), "CG306", "contiguous along L, the batch"),
         (spec(c="bf16, major: L", schedule="  copies: {C: {atom: tma}}\n"), "CG308", "contiguous along L, the batch"),
-        (spec("A @ B.T * l_tile", end="scalars: {l_tile: f32}\n"), "CG113", "the kernel's own"),
+        (spec("A @ B.T * l_tile", end="scalars: {l_tile: f32}\n"), "CG113", "the kernel uses the scalar name"),
     ],
 )
 def test_refused(text: str, code: str, words: str) -> None:

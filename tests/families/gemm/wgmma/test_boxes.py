@@ -182,7 +182,7 @@ def test_a_mistake_is_seen(mistake: str, tmp_path: Path) -> None:
 
 
 def outcome(module: Module, folder: Path, text: str) -> str:
-    """What is said of a module with that text in the case `CUT`; empty where it is right."""
+    """The verdict on a module with this text in the case `CUT`; empty if it is right."""
     pytest.importorskip("cutlass")
     file = folder / "x.py"
     file.write_text(text, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""What the epilogue reads of columns alone is loaded ahead, without predicates; functions divide without branches."""
+"""Column operands of the epilogue are loaded ahead without predicates; functions divide without branches."""
 
 from __future__ import annotations
 
@@ -78,8 +78,8 @@ def test_silu_divides_by_the_quotient_of_functions() -> None:
     sampled(['["x = bias * 2", "C = A @ B.T + fmod(3, x)"]', "C = A @ B.T - fmod(cast(coord(N), f32), bias)"]),
 )
 def test_a_function_does_not_branch_on_rows_that_are_not_there(compute: str, tmp_path: Path) -> None:
-    """What a thread holds of its rows is loaded where these are there: else a register that nothing had written told
-    how often a loop runs.
+    """Row operands of a thread are loaded only for existing rows: otherwise an uninitialised register would set a
+    loop's trip count.
     """
     text = TEXT.replace("SHAPE", "M").replace("TYPE", "f32").replace("SCHEDULE", "mma: {atom: wgmma}, tiler: {N: 32}")
     (module,) = generate(text.replace("C = silu(A @ B.T + bias)", compute), "linear.yaml").modules

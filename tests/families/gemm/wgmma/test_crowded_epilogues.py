@@ -1,4 +1,4 @@
-"""What an epilogue loads under predicates is cleared first where registers do not hold it from tile to tile."""
+"""Registers for predicated loads of an epilogue are cleared first, unless they are kept from tile to tile."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is inferred of a gemm on Hopper's tensor cores, what is refused, and what is proved of its plan."""
+"""Inference, rules and proofs of a gemm on Hopper's tensor cores."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def test_a_tile_that_cannot_pass_shared_memory_is_stored_where_it_stands() -> No
         assert planned(write_spec(plan.spec, {}))[0].spec.schedule == plan.spec.schedule
         if not copy:
             why = report.inferred["schedule", "copies", "C", "atom"]
-            assert why == "16 columns pass shared memory together, and a block stores 8"
+            assert why == "16 columns go through shared memory together, and a block stores 8"
     aligned = text.replace("role: out", "role: out, align: 2") + "  copies: {C: {misaligned: refuse}}\n"
     (found,) = found_in(aligned)
     assert (found.code, found.help) == ("CG308", "leave it out") and "stores 8" in found.notes[0]

@@ -72,7 +72,7 @@ def loaded(text: str, folder: Path) -> ModuleType:
 
 
 def called(module: ModuleType, multiprocessors: int, m: int, n: int, k: int = 40) -> tuple[Any, tuple[int, ...], Any]:
-    """What a call gives on a GPU of so many multiprocessors, its grid, and what is right."""
+    """The result of a call on a GPU with this number of multiprocessors, its grid, and the expected result."""
     import torch
 
     numbers = torch.Generator().manual_seed(5)

@@ -85,12 +85,12 @@ def test_a_product_that_is_written_twice_is_made_once() -> None:
     ("text", "code", "words"),
     [
         (spec("A @ G.T + G @ U.T"), "CG127", "share the tensor on the left"),
-        (spec(schedule="  smem: {G: {swizzle: 64}, U: {swizzle: 128}}\n"), "CG306", "one swizzle"),
-        (spec(schedule="  copies: {G: {multicast: cluster}, U: {multicast: none}}\n"), "CG306", "one multicast"),
+        (spec(schedule="  smem: {G: {swizzle: 64}, U: {swizzle: 128}}\n"), "CG306", "the same swizzle"),
+        (spec(schedule="  copies: {G: {multicast: cluster}, U: {multicast: none}}\n"), "CG306", "the same multicast"),
         (spec().replace("U: {shape: [N, K], dtype: bf16, major: K", "U: {shape: [N, K], dtype: bf16, major: N"),
-         "CG306", "lie in memory alike"),
+         "CG306", "the same major mode"),
         (spec().replace("U: {shape: [N, K], dtype: bf16", "U: {shape: [N, K], dtype: f16"), "CG118", "the same"),
-        (spec().replace("U: {shape: [N, K]", "U: {shape: [L, K]"), "CG130", "products in one kernel are alike"),
+        (spec().replace("U: {shape: [N, K]", "U: {shape: [L, K]"), "CG130", "the same types and shapes"),
         (spec(schedule="  tiler: {N: 136}\n"), "CG302", "136 columns of each of 2 products"),
         (spec().replace("wgmma", "mma_sync"), "CG127", "one matrix product"),
         (spec().replace("wgmma", "fma").replace("bf16", "f32"), "CG127", "one matrix product"),
@@ -103,7 +103,7 @@ def test_refused(text: str, code: str, words: str) -> None:
 
 RIGHT = {
     "columns side by side": spec(schedule="  tiler: {M: 128, N: 32, K: 32}\n"),
-    "three, with what the epilogue reads": spec(
+    "three, with tensors that the epilogue reads": spec(
         "(A @ G.T) * (A @ U.T) + (A @ V.T + bias) * R",
         "  tiler: {M: 128, N: 16, K: 128}\n  pipeline: {stages: 2}\n",
         "  V: {shape: [N, K], dtype: bf16}\n  bias: {shape: [N], dtype: f32}\n  R: {shape: [M, N], dtype: bf16}\n",

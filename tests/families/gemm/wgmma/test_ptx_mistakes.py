@@ -1,6 +1,6 @@
-"""What a compiler, or whoever edits PTX, can get wrong in gemms on Hopper's tensor cores: each mistake is seen.
+"""Mistakes in the PTX of gemms on Hopper's tensor cores are found.
 
-They are put into the PTX of generated kernels, not into their text: into what barriers, proxies and groups ask for.
+They are put into the PTX of generated kernels, not into their text: into barriers, proxy fences and groups.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def kernels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Module,
 
 
 def outcome(kernel: tuple[Module, ModuleType, Build], ptx: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    """What is found wrong with a kernel that has other PTX; nothing where nothing is."""
+    """The faults of a kernel with other PTX; empty if there are none."""
     made, loaded, compiled = kernel
     monkeypatch.setattr(modules, "builds", lambda *_, **__: (replace(compiled, ptx=ptx),))
     return verify_case(made.plan, CASE, loaded, EmulatorExecutor(lines=False)).message

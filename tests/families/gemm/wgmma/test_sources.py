@@ -1,4 +1,4 @@
-"""What epilogues of gemms on Hopper's tensor cores read from shared memory, where tensor maps bring it."""
+"""Tensors that epilogues of gemms on Hopper's tensor cores read from shared memory, loaded by tensor maps."""
 
 from __future__ import annotations
 
@@ -178,16 +178,16 @@ def test_pieces_are_narrower_where_more_tensors_pass_shared_memory() -> None:
         (C + R, "C = A @ B.T + R", "R: {columns: 32}", "no `columns` of its own"),
         (C + R, "C = A @ B.T + R", "R: {bits: 32}", "no `bits` of its own"),
         (C + R, "C = A @ B.T + R", "R: {multicast: cluster}", "no `multicast`"),
-        (C + R, "C = A @ B.T + R", "R: {atom: universal, stages: 2}", "wherever it stands"),
-        (C + R, "C = A @ B.T + R", "R: {atom: universal, through: smem}", "wherever it stands"),
-        (C + R, "C = A @ B.T + R", "R: {atom: tma}, C: {atom: universal}", "no output passes it"),
-        (C + R, "C = A @ B.T + R", "R: {stages: 2}, C: {atom: universal}", "no output passes shared memory"),
+        (C + R, "C = A @ B.T + R", "R: {atom: universal, stages: 2}", "at any alignment"),
+        (C + R, "C = A @ B.T + R", "R: {atom: universal, through: smem}", "at any alignment"),
+        (C + R, "C = A @ B.T + R", "R: {atom: tma}, C: {atom: universal}", "no output does"),
+        (C + R, "C = A @ B.T + R", "R: {stages: 2}, C: {atom: universal}", "no output goes through shared memory"),
         (C + R.replace("bf16", "bool"), "C = where(R, A @ B.T, 0)", "R: {stages: 2}", "it is bool"),
-        (TWO, "C = A @ B.T + R + S", "R: {stages: 1}, S: {stages: 2}", "their pieces pass together"),
-        (KEPT, "[H = A @ B.T, C = H]", "C: {columns: 64}, H: {columns: 32}", "their pieces pass together"),
-        (KEPT, "[H = A @ B.T, C = H]", "C: {stages: 2}, H: {stages: 1}", "their pieces pass together"),
-        (C + R, "C = A @ B.T + R", "R: {stages: 16}, C: {columns: 64}", "for what the epilogue reads"),
-        (C + R.replace("f16", "f16, align: 2"), "C = A @ B.T + R", "R: {atom: tma, misaligned: refuse}", "of 2 bytes"),
+        (TWO, "C = A @ B.T + R + S", "R: {stages: 1}, S: {stages: 2}", "their pieces move together"),
+        (KEPT, "[H = A @ B.T, C = H]", "C: {columns: 64}, H: {columns: 32}", "their pieces move together"),
+        (KEPT, "[H = A @ B.T, C = H]", "C: {stages: 2}, H: {stages: 1}", "their pieces move together"),
+        (C + R, "C = A @ B.T + R", "R: {stages: 16}, C: {columns: 64}", "for tensors that the epilogue reads"),
+        (C + R.replace("f16", "f16, align: 2"), "C = A @ B.T + R", "R: {atom: tma, misaligned: refuse}", "to 2 bytes"),
         (C + R.replace("bf16", "f8e4m3"), "C = A @ B.T + cast(R, f32)", "R: {atom: tma}", "`R` is f8e4m3"),
         (C + "  b: {shape: [N], dtype: bf16}\n", "C = A @ B.T + b", "b: {atom: tma}", "no copy of its own"),
     ],

@@ -123,7 +123,11 @@ def test_a_mistake_is_seen(mistake: str, tmp_path: Path) -> None:
     ("schedule", "code", "words"),
     [
         ("  warps: {turns: all}\n", "CG203", "take no turns"),
-        ("  warps: {roles: pingpong, turns: all}\n  copies: {C: {atom: universal}}\n", "CG308", "no output passes"),
+        (
+            "  warps: {roles: pingpong, turns: all}\n  copies: {C: {atom: universal}}\n",
+            "CG308",
+            "no output goes through",
+        ),
     ],
 )
 def test_refused(schedule: str, code: str, words: str) -> None:

@@ -84,7 +84,7 @@ def bank_conflicts(spec: Spec, plan: GemmPlan, made: Accesses) -> Iterator[Findi
             first_written(spec, access.path, pad_path(access.tensor), access.path[:-1], ("tensors", access.tensor)),
             (
                 f"warp {found.warp}: threads {shown} want words {words}, all of bank {found.bank}",
-                f"{access.bytes} bytes a thread take {found.passes} passes of the warp, and {found.least} would do",
+                f"{access.bytes} bytes a thread take {found.passes} passes of the warp instead of {found.least}",
             ),
             found.passes / found.least - 1,
             _other_banks(spec, plan, access),

@@ -44,7 +44,7 @@ def columns(spec: Spec, say: Say) -> None:
             vector = vector_of(copy, tensor)
             if not layouts.keeps_runs(column, vector):
                 say(
-                    f"cp.async writes {vector} neighbours along {mode} at once, and {shown} parts them",
+                    f"cp.async writes {vector} neighbours along {mode} at once, and {shown} separates them",
                     *path,
                     notes=(f"places of 0 to {vector - 1}: {', '.join(map(str, layouts.offsets(column)[:vector]))}",),
                     help=partial(_whole_in_column, spec, tensor, say.code),
@@ -99,7 +99,7 @@ def dealt_columns(spec: Spec, say: Say) -> None:
             tiled_write(replace(x, smem_layout=column), plan.tile[plan.k])
         except LayoutError as error:
             say(
-                f"no layout has the places of what a thread {wording} of {name} in columns of {format_layout(column)}",
+                f"no layout describes what a thread {wording} of {name} in columns of {format_layout(column)}",
                 *("schedule", "smem", name, "layout"),
                 notes=(str(error).removeprefix("compose: "),),
                 help=partial(first_that_works, say.code, [_without_column(spec, x.tensor)]),

@@ -119,7 +119,7 @@ def values(spec: Spec, say: Say) -> None:
     product = f"{extents[m]} * {extents[n]}"
     notes = (f"{product} / {gemm.threads_of(schedule)} threads = {count} > {limit}",)
     mode = max((m, n), key=lambda x: extents[x])
-    message = f"a thread has {count} accumulators, and {limit} are the most"
+    message = f"a thread has {count} accumulators; the limit is {limit}"
     say(message, "schedule", "tiler", mode, notes=notes, help=help)
 
 

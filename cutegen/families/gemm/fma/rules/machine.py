@@ -78,10 +78,10 @@ def low_intensity(spec: Spec, plan: GemmPlan, _: Accesses) -> Iterator[Finding]:
         for t in short
     ]
     yield Finding(
-        f"the tile does {found:.3g} operations on each byte of A and B, and {short[0]} could do "
+        f"the tile does {found:.3g} operations per byte of A and B; {short[0]} could do "
         f"{GPUS[short[0]].balance(dtype):.3g} while its memory delivers one",
         first_written(spec, ("schedule", "tiler"), ("op",)),
-        (*notes, "what is missing has to come from the second-level cache"),
+        (*notes, "the rest must come from the L2 cache"),
         max(GPUS[t].balance(dtype) for t in short) / found - 1,
         _larger_tiles(spec, plan),
     )

@@ -65,7 +65,7 @@ def mma_divides(spec: Spec, say: Say) -> None:
     assert schedule.mma.thread_layout is not None
     for mode, threads in zip((m, n), layouts.mode_sizes(schedule.mma.thread_layout), strict=False):
         extent, step = tile_of(schedule, mode), int(size(schedule.mma.permutation[mode]))
-        if extent % step == 0 or step % threads:  # of the latter the permutation itself is told
+        if extent % step == 0 or step % threads:  # of the latter, the permutation itself is reported
             continue
 
         def help(mode: str = mode, extent: int = extent, step: int = step) -> str | None:
@@ -113,7 +113,9 @@ def multiplied(spec: Spec, say: Say) -> None:
 
 
 def tensor_cores(spec: Spec, say: Say) -> None:
-    """Tensor cores multiply 16-bit types, and f32 where fewer bits of it do; nobody who names `fma` is told of f32."""
+    """Tensor cores multiply 16-bit types, and f32 where fewer bits of it do; a spec that names `fma` gets no note on
+    f32.
+    """
     a, b, *_ = gemm.product_of(spec)
     where = ("tensors", a.name, "dtype")
     if {a.dtype, b.dtype} <= {Dtype.f16, Dtype.bf16}:
@@ -132,12 +134,12 @@ def tensor_cores(spec: Spec, say: Say) -> None:
             "f32 on the CUDA cores, with all of its bits: tensor cores are 7 times faster with 11 of them",
             *where,
             notes=("an H200 does 67 TFLOP/s in f32 on its CUDA cores, and 494 in tf32 on its tensor cores",),
-            help="write `mma: {operands: tf32}`, and nothing else in the schedule, where those bits are enough",
+            help="write `mma: {operands: tf32}`, and nothing else in the schedule, if those bits suffice",
         )
     elif not is_written(spec, *MMA, "atom") and a.dtype is Dtype.f64:
         say(
             "f64 on the CUDA cores: cutegen has no atom of tensor cores for it",
             *where,
             notes=("an H200 does 34 TFLOP/s in f64 on its CUDA cores, and 494 in tf32 on its tensor cores",),
-            help="write `dtype: f32` and `mma: {operands: tf32}`, or `dtype: bf16`, where so few bits are enough",
+            help="write `dtype: f32` and `mma: {operands: tf32}`, or `dtype: bf16`, if so few bits suffice",
         )

@@ -83,7 +83,7 @@ def idle_stages(spec: Spec, plan: GemmPlan, _: Accesses) -> Iterator[Finding]:
         first_written(spec, ("schedule", "pipeline", "stages"), ("static", k)),
         (
             f"ceil({spec.static[k]} / {plan.tile[k]}) = {plan.k_tiles}, and {plan.stages} - 1 are copied ahead",
-            f"a block takes {plan.smem_bytes} bytes of shared memory, and {smem_bytes(fewer)[1]} would do",
+            f"a block takes {plan.smem_bytes} bytes of shared memory instead of {smem_bytes(fewer)[1]}",
         ),
         IDLE * (plan.stages - useful),
         with_stages(spec, [useful]),

@@ -12,7 +12,7 @@ TYPES = (Dtype.bf16, Dtype.f16, Dtype.f32, Dtype.f8e4m3, Dtype.f8e5m2)
 
 
 def multiplied(spec: Spec, say: Say) -> None:
-    """A and B are of 16 bits, f32 of which tf32 is multiplied, or of 8 bits where all targets multiply these."""
+    """A and B have 16 bits, are f32 multiplied as tf32, or have 8 bits if all targets multiply these."""
     a, b, *_ = product_of(spec)
     for tensor in (a, b):
         if tensor.dtype not in TYPES:

@@ -71,7 +71,7 @@ def cp_async_bytes(spec: Spec, say: Say) -> None:
             say(
                 f"cp.async cannot move {copy.bits // 8} byte{'s' * (copy.bits != 8)}",
                 *first_written(spec, copy_path(tensor.name, "bits"), copy_path(tensor.name, "atom")),
-                notes=(f"{copy.bits} bits / 8 = {copy.bits // 8}; there are 4, 8 and 16",),
+                notes=(f"{copy.bits} bits / 8 = {copy.bits // 8}; it moves 4, 8 or 16 bytes",),
                 help=partial(
                     first_that_works, say.code, [*with_bits(spec, tensor, CP_ASYNC_BITS, copy.bits), universal]
                 ),
@@ -97,5 +97,5 @@ def unused(spec: Spec, say: Say) -> None:
         elif name == output:
             for field in ("thread_layout", "value_layout"):
                 if getattr(copy, field, None) is not None:
-                    message = f"`{field}` has no effect on `{name}`: the mma deals it out"
+                    message = f"`{field}` has no effect on `{name}`: the mma distributes it"
                     say(message, *copy_path(name, field), help=f"remove `{field}`")

@@ -27,7 +27,7 @@ def grid(spec: Spec, say: Say) -> None:
         grids.across(spec, say, mode, tile_of(spec.schedule, mode))
     elif all(x in spec.static for x in spec.output.shape) and (found := banded_tiles(spec, spec.static)) > MAX_COUNT:
         bands = f" in bands of {swizzle}" if swizzle > 1 else ""
-        say(f"the fixed sizes make {found} tiles{bands}, and {MAX_COUNT} are the most", "static", mode)
+        say(f"the fixed sizes make {found} tiles{bands}; the limit is {MAX_COUNT}", "static", mode)
 
 
 def smaller_tiles(spec: Spec, most: int) -> Iterator[Candidate]:

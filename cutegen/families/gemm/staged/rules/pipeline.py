@@ -27,7 +27,7 @@ def stages(spec: Spec, say: Say) -> None:
     if not least <= found <= most:
         counts = (least, 3) if found < least else range(most, least - 1, -1)  # the most that fit, as CG254 says too
         message = f"{found} stage{'s' * (found > 1)}, and there can be {least} to {most}"
-        notes = (f"one tile is used while {found - 1} are on their way",)
+        notes = (f"one tile is used while {found - 1} are in flight",)
         help = lambda: first_that_works(say.code, with_stages(spec, counts))  # noqa: E731
         say(message, "schedule", "pipeline", "stages", notes=notes, help=help)
 
@@ -46,5 +46,5 @@ def k_predicate(spec: Spec, say: Say) -> None:
     """The summed mode is guarded by `residue_first` or not at all."""
     k = product_of(spec).k
     if spec.schedule.predication[k] == "mask":
-        message = f"`mask` is not known for `{k}`, which is summed over"
+        message = f"`mask` does not apply to `{k}`, which is summed over"
         say(message, "schedule", "predication", k, help="write `residue_first`")

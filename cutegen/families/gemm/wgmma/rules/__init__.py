@@ -1,4 +1,4 @@
-"""The rules of gemms whose warps have roles, in the order of their codes."""
+"""The rules of warp-specialised gemms, in the order of their codes."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from cutegen.lint.trial import changed, first_that_works, written
 
 
 def sized(spec: Spec, say: Say) -> None:
-    """A cluster has at most 8 blocks, of which those along k have the same part of the result."""
+    """A cluster has at most 8 blocks; those along k share a tile of the result."""
     product, (m, n), k = product_of(spec), cluster_of(spec), split_of(spec)
     if m * n * k > MOST_CLUSTER:
         mode = product.n if n > 1 else product.m if m > 1 else product.k
@@ -22,7 +22,7 @@ def sized(spec: Spec, say: Say) -> None:
         )
         return
     if k > 1 and spec.schedule.warps.roles == "pingpong":
-        message = f"{k} blocks have the sum of a tile together, and pingpong is of warpgroups that have whole tiles"
+        message = f"{k} blocks split the sum of a tile, and pingpong needs warpgroups with whole tiles"
         help = f"write `roles: cooperative`, or `{product.k}: 1` in the cluster"
         say(message, "schedule", "cluster", product.k, help=help)
         return
@@ -36,7 +36,8 @@ def _shared(spec: Spec, say: Say) -> None:
         copy, mode = spec.schedule.copies.get(tensor.name), lacked(spec, tensor)
         if copy is not None and copy.multicast == "cluster" and spec.schedule.cluster.get(mode, 1) == 1:
             say(
-                f"no other block of the cluster multiplies the same of `{tensor.name}`: it has one along {mode}",
+                f"no other block of the cluster multiplies the same part of `{tensor.name}`: "
+                f"the cluster has one block along {mode}",
                 *("schedule", "copies", tensor.name, "multicast"),
                 help=f"write `multicast: none`, or `cluster: {{{mode}: 2}}`",
             )
@@ -48,11 +49,11 @@ def _whole(spec: Spec, say: Say) -> None:
     size, walk, where = size_of(spec), spec.schedule.scheduler, ("schedule", "scheduler", "blocks")
     most = TARGETS[TARGET].grid_y  # along z it takes as many
     if walk.blocks is not None and walk.kind == "grid":
-        message = "a grid has as many blocks as there are tiles, and `blocks` counts those of a persistent kernel"
+        message = "a grid has one block per tile; `blocks` counts the blocks of a persistent kernel"
         say(message, *where, help="write `kind: persistent`, or leave `blocks` out")
     elif walk.blocks is not None and walk.blocks % size:
         near = max(1, walk.blocks // size) * size
-        say(f"{walk.blocks} blocks are no whole clusters of {size}", *where, help=f"write `blocks: {near}`")
+        say(f"{walk.blocks} blocks are not a multiple of the cluster's {size}", *where, help=f"write `blocks: {near}`")
     elif walk.blocks is not None and walk.blocks // size * split_of(spec) > most:
-        message = f"{walk.blocks} blocks are more than a device takes along z, {most} for each of a cluster's places"
+        message = f"{walk.blocks} blocks exceed the limit along z, {most} for each block of a cluster"
         say(message, *where, help="write `kind: grid`, without `blocks`")

@@ -15,10 +15,10 @@ def _stacked(spec: Spec, say: Say) -> None:
     first, *others = product_of(spec).stacked
     copies, smem = spec.schedule.copies, spec.schedule.smem
     for other in others:
-        message = f"`{first.name}` and `{other.name}` are multiplied as one operand, and"
+        message = f"`{first.name}` and `{other.name}` are multiplied as one operand: both must"
         if other.major != first.major:
             help = f"write `major: {first.major}`"
-            say(f"{message} lie in memory alike", "tensors", other.name, "major", help=help)
+            say(f"{message} have the same major mode", "tensors", other.name, "major", help=help)
         for field, words, word in (
             ("smem", smem, "swizzle"),
             ("copies", copies, "multicast"),
@@ -27,7 +27,7 @@ def _stacked(spec: Spec, say: Say) -> None:
             own, wanted = (getattr(words.get(tensor.name), word, None) for tensor in (other, first))
             if own is not None and wanted is not None and own != wanted:
                 where = ("schedule", field, other.name, word)
-                say(f"{message} have one {word}", *where, help=f"write `{word}: {wanted}`, or leave it out")
+                say(f"{message} have the same {word}", *where, help=f"write `{word}: {wanted}`, or leave it out")
 
 
 def _boxed(spec: Spec, say: Say) -> None:
@@ -46,7 +46,7 @@ def _boxed(spec: Spec, say: Say) -> None:
             say(message, *where, help=f"leave `box` out, or write `predication: {{{mode}: mask}}`")
         elif block % copy.box or copy.box % unit:
             fitting = [str(box) for box in range(unit, block + 1, unit) if block % box == 0]
-            message = f"a box of {copy.box} is no part of a tile of {block} in multiples of {unit}"
+            message = f"a box of {copy.box} does not divide a tile of {block} in multiples of {unit}"
             help = f"write one of {', '.join(fitting)}, or leave it out" if fitting else "leave it out"
             say(message, *where, help=help)
 
@@ -67,19 +67,19 @@ def mapped(spec: Spec, say: Say) -> None:
                 help=f"write `dtype: {TYPES[0].value}`, or `mma: {{atom: mma_sync}}` or `fma` for f32",
             )
         elif tensor.align is not None and tensor.align % ALIGN and not stands_anywhere(spec, tensor):
-            message = f"`{tensor.name}` stands at multiples of {tensor.align} bytes, and tensor maps take {ALIGN}"
-            notes = ("its address and the distances of its rows are meant",)
+            message = f"`{tensor.name}` is aligned to {tensor.align} bytes, and tensor maps need {ALIGN}"
+            notes = ("this means its address and its row strides",)
             help = f"write `align: {ALIGN}`, or `misaligned: workspace` in its copy"
             say(message, "tensors", tensor.name, "align", notes=notes, help=help)
         if batch is not None and tensor.major == batch:
-            message = f"`{tensor.name}` is contiguous along {batch}, the batch, and tensor maps bring matrices"
-            help = f"write `major: {k}`, or leave it out, and pass a tensor that lies so"
+            message = f"`{tensor.name}` is contiguous along {batch}, the batch, and tensor maps load matrices"
+            help = f"write `major: {k}`, or leave it out, and pass a tensor with this layout"
             say(message, "tensors", tensor.name, "major", help=help)
         elif tensor.dtype.is_f8 and tensor.major not in (None, k):
             kind = tensor.dtype.value
-            message = f"`{tensor.name}` is contiguous along {tensor.major}, and wgmma of {kind} takes what is along {k}"
+            message = f"`{tensor.name}` is contiguous along {tensor.major}, and wgmma of {kind} needs {k}"
             notes = ("it transposes elements of 16 bits only (PTX ISA 9.1, section 9.7.15.5.2)",)
-            help = f"write `major: {k}`, and pass a tensor that lies so; or `dtype: bf16`, or `mma: {{atom: mma_sync}}`"
+            help = f"write `major: {k}`, and pass such a tensor; or `dtype: bf16`, or `mma: {{atom: mma_sync}}`"
             say(message, "tensors", tensor.name, "major", notes=notes, help=help)
     for mode in product_of(spec).modes:
         if spec.static.get(mode) == 1:
@@ -89,5 +89,5 @@ def mapped(spec: Spec, say: Say) -> None:
     _boxed(spec, say)
     for number, target in enumerate(spec.targets):
         if target != TARGET:
-            message = f"{target} has no wgmma, which is {TARGET}'s"
+            message = f"{target} has no wgmma; {TARGET} has"
             say(message, "targets", number, help=f"write `targets: [{TARGET}]`")

@@ -42,7 +42,7 @@ def made(spec: Spec, say: Say) -> None:
     rows, columns, depth = (tiler.get(mode) for mode in (product.m, product.n, product.k))
     unit = DEPTH_BYTES // product.dtype.bytes
     if warps.roles == "pingpong" and warps.consumers not in (None, 2):
-        message = f"{count(warps.consumers or 0, 'warpgroup')} would take turns with tiles, and pingpong is of two"
+        message = f"{count(warps.consumers or 0, 'warpgroup')} would take turns with tiles; pingpong needs two"
         say(message, "schedule", "warps", "consumers", help="write `consumers: 2`, or `roles: cooperative`")
         return
     groups = groups_of(schedule)
@@ -53,7 +53,7 @@ def made(spec: Spec, say: Say) -> None:
         whose = f"{ROWS}" if groups == 1 else f"{ROWS * groups}, {ROWS} for each of {groups} warpgroups"
         near = max(1, rows // (ROWS * groups)) * ROWS * groups
         say(
-            f"the tile has {rows} rows, and they are multiples of {whose}",
+            f"the tile has {rows} rows; rows come in multiples of {whose}",
             *("schedule", "tiler", product.m),
             help=lambda: _with(spec, say, "tiler", product.m, (near, ROWS * groups, ROWS)),
         )
@@ -62,8 +62,8 @@ def made(spec: Spec, say: Say) -> None:
         least = COLUMNS * split
         near = min(-(-columns // least), MOST_COLUMNS // several // least) * least
         say(
-            f"the tile has {columns} columns, of which each of {split} blocks of a cluster stores a part: multiples of "
-            f"{COLUMNS} each",
+            f"the tile has {columns} columns; each of {split} blocks of a cluster stores a part, a multiple of "
+            f"{COLUMNS}",
             *("schedule", "tiler", product.n),
             help=lambda: _with(spec, say, "tiler", product.n, (near, COLUMNS * split, 128)),
         )
@@ -115,8 +115,8 @@ def swizzled(spec: Spec, say: Say) -> None:
                 say(message, "schedule", "tiler", along, help=partial(_with, spec, say, "tiler", along, values))
         elif along == k and extent == wanted == SWIZZLES[-1] and tile_of(schedule, mode) == COLUMNS:
             say(
-                f"the tile of `{tensor.name}` is {COLUMNS} rows of one swizzle of {wanted} bytes, for which the "
-                "compiler makes a tensor map without it",
+                f"the tile of `{tensor.name}` is {COLUMNS} rows of one swizzle of {wanted} bytes: the compiler "
+                "drops the swizzle from its tensor map",
                 *("schedule", "tiler", k),
                 help=partial(_with, spec, say, "tiler", k, (32, 64)),
             )
@@ -153,7 +153,7 @@ def shared_memory(spec: Spec, say: Say) -> None:
     )
     notes = tuple(
         f"{size} of them for {what}"
-        for size, what in ((outputs, "outputs on their way"), (beside, "what the epilogue reads"))
+        for size, what in ((outputs, "outputs in flight"), (beside, "tensors that the epilogue reads"))
         if size
     )
     say(message, "schedule", "pipeline", "stages", notes=notes, help=help)
@@ -164,9 +164,7 @@ def in_flight(spec: Spec, say: Say) -> None:
     k, fixed = product_of(spec).k, spec.static
     tiles = -(-fixed[k] // (tile_of(spec.schedule, k) * split_of(spec))) if k in fixed else 2
     if spec.schedule.mma.in_flight and spec.schedule.pipeline.stages == 1 and tiles > 1:
-        message = (
-            "the products of the only stage are waited for when the next tile has come, which has no stage to come to"
-        )
+        message = "the load of the next tile would deadlock: its only stage is still in use"
         say(message, "schedule", "mma", "in_flight", help="write `in_flight: 0`, or `stages: 2`")
 
 
@@ -176,7 +174,7 @@ def registers(spec: Spec, say: Say) -> None:
     for role, budget in budgets.items():
         if budget % STEP or not LEAST <= budget <= MOST:
             near = min(MOST, max(LEAST, budget // STEP * STEP))
-            message = f"{budget} registers of a {role}, and budgets are multiples of {STEP} from {LEAST} to {MOST}"
+            message = f"{budget} registers of a {role}; budgets are multiples of {STEP} from {LEAST} to {MOST}"
             say(message, "schedule", "warps", "registers", role, help=f"write `{role}: {near}`")
             return
     producer, consumer = budgets["producer"], budgets["consumer"]
@@ -191,7 +189,7 @@ def registers(spec: Spec, say: Say) -> None:
         most = (pool - producer) // consumers // STEP * STEP
         terms = f"{producer} + {consumers} * {consumer} = {producer + consumers * consumer}"
         say(
-            f"consumers want {consumer} registers, and producers do not give back so many: they would wait forever",
+            f"consumers ask for {consumer} registers, and producers release fewer: deadlock",
             *("schedule", "warps", "registers", "consumer"),
             notes=(f"{count(1 + consumers, 'warpgroup')} start with {start} each, {pool}; {terms}",),
             help=f"write `consumer: {most}`",
@@ -206,7 +204,7 @@ def registers(spec: Spec, say: Say) -> None:
             fewer = columns * (room - BESIDE) // held // UNIT * UNIT
             whose = "of one wgmma" if what == "starts with" else "accumulators"
             say(
-                f"a thread holds {held} {whose} and needs some {BESIDE} registers more, and {what} {room}",
+                f"a thread holds {held} {whose} and needs about {BESIDE} registers more; it {what} {room}",
                 *("schedule", "tiler", n),
                 help=partial(_with, spec, say, "tiler", n, (fewer, fewer - UNIT)) if fewer > 0 else None,
             )
