@@ -134,7 +134,8 @@ class WalksText:
 
     def _index(self, tensor: Tensor) -> str:
         """The place of a row's value in a tensor; 0 in one without modes."""
-        return ", ".join(self.row_coordinates.get(mode, "0") for mode in tensor.shape) or "0"
+        taken = {mode: self.row_variables[index] for mode, index in tensor.at}
+        return ", ".join({**self.row_coordinates, **taken}.get(mode, "0") for mode in tensor.shape) or "0"
 
     def _variable(self, name: str) -> str:
         tensor = next((t for t in self.spec.tensors if t.name == name), None)
