@@ -1,4 +1,4 @@
-"""Text for tensors along the rows that are taken at places: each thread walks a tensor of which all rows are its own."""
+"""Text for tensors along the rows that are taken at places: a thread walks a tensor whose rows are all its own row."""
 
 from __future__ import annotations
 
