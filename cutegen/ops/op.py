@@ -51,7 +51,7 @@ class Op(ABC):
         taken = [tensor for tensor in tensors if tensor.at]
         for tensor in taken:
             message = f"`{tensor.name}` is taken at places, and `op: {self.name}` walks its tensors as they are"
-            help = "gather or scatter in a kernel with `op: elementwise`, before or after this one"
+            help = "gather or scatter in an elementwise or a row kernel, before or after this one"
             ctx.say("CG143", message, "tensors", tensor.name, "at", key=True, help=help)
         return not taken
 

@@ -7,16 +7,17 @@ from functools import lru_cache
 
 from cutegen.expressions.tree import Assignment, Compute, Coord, Expr, MatMul, Name, Reduce, reductions, uses
 from cutegen.language.model import Tensor
+from cutegen.language.tensor import with_elements
 
 OVER_ROWS = ("sum", "mean", "max", "min", "prod")
 """Reductions that also go over all rows: blocks make parts of them."""
 
 
 def leading(tensors: Iterable[Tensor]) -> Tensor | None:
-    """The first tensor that has all modes of all tensors, if there is one."""
+    """The first tensor that has all modes of all tensors' elements, if there is one that is not taken at places."""
     tensors = tuple(tensors)
-    every = {mode for tensor in tensors for mode in tensor.modes}
-    return next((t for t in tensors if len(t.shape) == len(every) and every == {*t.shape}), None)
+    every = {mode for tensor in with_elements(tensors) for mode in tensor.modes}
+    return next((t for t in tensors if not t.at and len(t.shape) == len(every) and every == {*t.shape}), None)
 
 
 def row_modes(compute: Compute, tensors: Iterable[Tensor]) -> tuple[str, ...]:

@@ -12,10 +12,12 @@ from cutegen.expressions.tree import Assignment, Compute, Reduce, reductions
 from cutegen.language.computing import say
 from cutegen.language.context import Context
 from cutegen.language.model import KernelSpec, Scalar, Tensor
+from cutegen.language.tensor import with_elements
 from cutegen.ops.modes import check_fits, has_names
 from cutegen.ops.op import ELEMENTS, Op
 from cutegen.ops.row_modes import OVER_ROWS, chains, is_used, leading, over_rows, row_modes
 from cutegen.ops.row_shapes import check_row
+from cutegen.ops.taking import check_taken
 
 if TYPE_CHECKING:
     from cutegen.codegen.reference import Reference
@@ -85,20 +87,27 @@ compute:
 targets: [sm_80, sm_90a]
 """
 
+    def check_places(self, ctx: Context, tensors: tuple[Tensor, ...]) -> bool:
+        return check_taken(ctx, tensors)
+
     def check_compute(
         self, ctx: Context, compute: Compute, tensors: Mapping[str, Tensor], scalars: tuple[Scalar, ...]
     ) -> None:
         lead = leading(tensors.values())
         if lead is None:
             widest = max(tensors.values(), key=lambda t: len(t.modes))
-            lacks = next((m for t in tensors.values() for m in t.modes if m not in widest.shape), None)
+            elements = with_elements(tuple(tensors.values()))
+            lacks = next((m for t in elements for m in t.modes if m not in widest.shape), None)
             if lacks is None:
                 has_names(ctx, widest)
                 return  # or it has a mode twice, which is said where shapes are read
             message = f"no tensor has all modes: `{widest.name}` lacks `{lacks}`"
             help = "give one tensor all modes; the others broadcast along those that they lack"
+            if any(tensor.at for tensor in tensors.values()):
+                help = "give one tensor that is not taken at places all modes, such as an output"
             ctx.say("CG129", message, "tensors", widest.name, "shape", help=help)
             return
+        written, tensors = tensors, {tensor.name: tensor for tensor in with_elements(tuple(tensors.values()))}
         for tensor in tensors.values():
             check_fits(ctx, tensor, lead)
         for number, statement in enumerate(compute.statements):
@@ -122,6 +131,7 @@ targets: [sm_80, sm_90a]
             if not _check_target(ctx, number, statement, tensors, span(statement.value, spans)):
                 return
         _check_reductions(ctx, compute, tensors, lead)
+        _check_taken_rows(ctx, compute, written)
 
     def lead(self, spec: KernelSpec) -> Tensor:
         """The first tensor that has all modes."""
@@ -167,6 +177,22 @@ targets: [sm_80, sm_90a]
             sizes = {**dict.fromkeys(spec.modes, 1), **dict.fromkeys(others[-1:], rows)}
             found.append({**sizes, **{mode: spec.static.get(mode, 1) for mode in row}, **dict.fromkeys(free[-1:], own)})
         return found
+
+
+def _check_taken_rows(ctx: Context, compute: Compute, tensors: Mapping[str, Tensor]) -> None:
+    """Rows are taken whole, each at one place, by kernels whose blocks do not walk them."""
+    row = row_modes(compute, tensors.values())
+    for tensor in (tensor for tensor in tensors.values() if tensor.at):
+        path = ("tensors", tensor.name, "at")
+        along = next((name for _, name in tensor.at if {*tensors[name].modes} & {*row}), None)
+        if along is not None:
+            message = (
+                f"`{along}` has a place for each element of a row, along {', '.join(row)}, and rows are taken whole"
+            )
+            ctx.say("CG143", message, *path, key=True, help="gather along rows with `op: elementwise`, before this")
+        elif any(over_rows(statement, row) for statement in compute.statements):
+            message = f"`{tensor.name}` is taken at places, and `compute` reduces over the rows"
+            ctx.say("CG143", message, *path, key=True, help="gather or scatter in a kernel of its own")
 
 
 def _check_reductions(ctx: Context, compute: Compute, tensors: Mapping[str, Tensor], lead: Tensor) -> None:

@@ -105,7 +105,7 @@ def operand(spec: KernelSpec, tensor: Tensor, vector: int, read: bool) -> Operan
     128 bits allow; any other takes one.
     """
     lead = spec.lead
-    lacks = tuple(mode for mode in lead.shape if mode not in tensor.shape)
+    lacks = tuple(mode for mode in lead.shape if mode not in spec.by_element.tensor(tensor.name).shape)
     along = min(vector, fitting_elements(spec, tensor)) if tensor.major == lead.major else 1
     return Operand(tensor, along, lacks, read, tensor in spec.outputs)
 

@@ -195,7 +195,7 @@ def _operand(plan: PointwisePlan, o: Operand, taken: Collection[str]) -> Operand
     values = f"t{name}g{o.tensor.name}" + ("[None, part]" if plan.pointwise.sliced else "")
     predicate = [f"pred=t{name}p{name}_{o.vector}" if narrow else f"pred=t{name}p{name}"] if masked else []
     strides = [
-        "0" if m in o.broadcast else f"m{o.tensor.name}.stride[{o.tensor.shape.index(m)}]" for m in spec.lead.shape
+        f"m{o.tensor.name}.stride[{o.tensor.shape.index(m)}]" if m in o.tensor.shape else "0" for m in spec.lead.shape
     ]
     is_bool = o.tensor.dtype is Dtype.bool
     unsigned = unsigned_element(o.tensor.dtype)

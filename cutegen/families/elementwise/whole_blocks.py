@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import lcm, prod
 
+from cutegen.families.common.places import several_places, with_places
 from cutegen.families.elementwise.plan import ElementwisePlan
 from cutegen.families.elementwise.schedule import Spec
 from cutegen.families.elementwise.tiles import tile_order
-
-PLACES, FEW_PLACES = 61, 7
-"""Places along a mode that is taken, of which a kernel has no tiles; and along each of several."""
 
 
 def covered(plan: ElementwisePlan) -> dict[str, int]:
@@ -21,8 +19,7 @@ def covered(plan: ElementwisePlan) -> dict[str, int]:
     """
     spec = plan.spec
     sizes = {mode: max(1, plan.tile.get(mode, 1)) for mode in spec.modes}
-    for tensor in spec.tensors:
-        sizes |= {mode: PLACES if len(tensor.at) == 1 else FEW_PLACES for mode, _ in tensor.at}
+    sizes |= several_places(spec)
     if spec.schedule.partition == "inner":
         sizes[_walk(spec)[0]] *= plan.threads
     return sizes
@@ -39,22 +36,7 @@ def accepted(spec: Spec, sizes: dict[str, int]) -> dict[str, int] | None:
     different ones; None if static sizes leave no way.
     """
     whole = _in_whole_blocks(spec, sizes)
-    return None if whole is None else _with_places(spec, whole)
-
-
-def _with_places(spec: Spec, sizes: dict[str, int]) -> dict[str, int] | None:
-    """`sizes` with a place for each element that is written at one, and one place at least for those that are read."""
-    found = dict(sizes)
-    for tensor in spec.tensors:
-        for number, (mode, index) in enumerate(tensor.at):
-            count = prod(sizes[m] for m in spec.tensor(index).shape)
-            others = prod(max(1, found[m]) for i, (m, _) in enumerate(tensor.at) if i != number)
-            least = -(-count // others) if tensor.writes else min(count, 1)
-            if found[mode] < least and mode in spec.static:
-                return None
-            step = spec.divisible.get(mode, 1)
-            found[mode] = max(found[mode], -(-least // step) * step)
-    return found
+    return None if whole is None else with_places(spec, whole)
 
 
 def _in_whole_blocks(spec: Spec, sizes: dict[str, int]) -> dict[str, int] | None:

@@ -141,10 +141,12 @@ class RowwiseFamily(Family[RowwiseSchedule, RowwisePlan]):
         return found
 
     def covered(self, plan: RowwisePlan) -> dict[str, int]:
+        from cutegen.families.common.places import FEW_PLACES
         from cutegen.families.rowwise.flat import parted
 
         found = parted(plan.flat, plan.tile)
-        return {mode: max(1, found.get(mode, 1)) for mode in plan.spec.modes}
+        places = dict.fromkeys(plan.spec.taken, FEW_PLACES)
+        return {mode: max(1, found.get(mode, 1)) for mode in plan.spec.modes} | places
 
     def reached(self, plan: RowwisePlan, sizes: Mapping[str, int]) -> Mapping[str, int]:
         from cutegen.families.rowwise.flat import flat_sizes, parted
@@ -200,9 +202,11 @@ class RowwiseFamily(Family[RowwiseSchedule, RowwisePlan]):
         return refused(spec, sizes)
 
     def accepted(self, spec: Spec, sizes: dict[str, int]) -> dict[str, int] | None:
+        from cutegen.families.common.places import with_places
         from cutegen.families.rowwise.lengths import accepted
 
-        return accepted(spec, sizes)
+        found = accepted(spec, sizes)
+        return None if found is None else with_places(spec, found)
 
     def figures(self, plan: RowwisePlan) -> tuple[Figure, ...]:
         from cutegen.families.rowwise.pictures import figures

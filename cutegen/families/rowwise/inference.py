@@ -98,6 +98,8 @@ def _infer_scheduler(spec: Spec, report: Report) -> Spec:
             why = f"{columns[0].tensor} is reduced over the rows"
         elif walk.blocks is not None:
             why = "`blocks` says how many there are"
+        elif spec.taken:
+            kind, why = "grid", "each block looks up the places of its rows"
         elif cluster_of(spec) > 1 and _is_whole(spec) and (meetings == 1 or loads_ahead(spec)):
             why = "a cluster loads its next rows while its blocks wait for each other"
         else:

@@ -143,7 +143,8 @@ def _keeper(plan: RowwisePlan, kept: list[KeptText], block: str, divisors: list[
     passed |= {"CLUSTER_SIZE": "cutlass.Constexpr[int]"} if plan.any_cluster else {}
     passed |= {"tv_layout": "cute.Layout", width_name(plan.flat): "cutlass.Constexpr[int]"} if narrows else {}
     passed |= dict.fromkeys(divisors, "cute.FastDivmodDivisorV2") if staged else {}
-    first = {"row_tile": block, "stage": "0"}
+    first = {f"m{o.tensor.name}": f"m{o.tensor.name}_at" for o in plan.operands if o.tensor.at}
+    first |= {"row_tile": block, "stage": "0"}
     if once:
         first |= {"loaded": f"loaded + {plan.row_stages}"}
     after = {"loaded": "loaded + next_stage", "row_tile": "next_tile", "stage": "next_stage"}

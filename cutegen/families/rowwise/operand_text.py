@@ -19,6 +19,7 @@ class OperandText:
 
     tensor: Tensor
     variable: str
+    memory: str  # the variable of the tensor in a thread's row
     vector: str
     predicate: list[str]
     broadcast: tuple[str, ...]
@@ -45,12 +46,13 @@ def _operand(plan: RowwisePlan, o: Operand, converted: Dtype | None) -> OperandT
     lead, modes = plan.flat.lead.name, plan.flat.lead.shape
     narrow = o.vector != plan.vector
     predicate = f"pred=t{lead}p{lead}" + f"_{o.vector}" * narrow
-    strides = ["0" if m in o.broadcast else f"m{o.tensor.name}.stride[{o.tensor.shape.index(m)}]" for m in modes]
+    strides = [f"m{o.tensor.name}.stride[{o.tensor.shape.index(m)}]" if m in o.tensor.shape else "0" for m in modes]
     unsigned, kept = unsigned_element(o.tensor.dtype), o.tensor.name in plan.kept
     loaded = replace(o, evict_priority="evict_normal") if kept else o
     return OperandText(
         tensor=o.tensor,
         variable=o.tensor.argument,
+        memory=f"m{o.tensor.name}_at" if o.tensor.at else f"m{o.tensor.name}",
         vector=vector_text(plan.flat, o.vector, plan.vector),
         predicate=[predicate] if plan.masked else [],
         broadcast=o.broadcast,

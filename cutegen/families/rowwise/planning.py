@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import replace
 from math import prod
 
@@ -34,6 +35,7 @@ from cutegen.families.rowwise.rows import (
     vector_of,
 )
 from cutegen.families.rowwise.schedule import Spec
+from cutegen.language.model import Tensor
 
 MOST_TILES = 2**31 - 1  # thread blocks that 32 bits can number
 
@@ -76,7 +78,7 @@ def plan(spec: Spec) -> RowwisePlan:
         vector=vector_of(spec),
         tv_layout=thread_values(spec, compact(tiler)),
         operands=tuple(_operand(spec, t.name, t.name in read) for t in along(spec) if t.name not in columns),
-        row_tensors=tuple(t.name for t in spec.tensors if t.name in read and row not in along_row(spec, t.shape)),
+        row_tensors=_row_tensors(spec, read),
         partial=tuple(t.name for t in partial_tensors(spec) if t.name in read),
         masked=tuple(mode for mode in modes if schedule.predication[mode] == "mask"),
         tile_order=tuple(modes.index(mode) for mode in walk_order(spec)),
@@ -84,6 +86,17 @@ def plan(spec: Spec) -> RowwisePlan:
         blocks=schedule.scheduler.blocks,
         most_tiles=None if few else most,
     )
+
+
+def _row_tensors(spec: Spec, read: Container[str]) -> tuple[str, ...]:
+    """The tensors that are read and do not lie along the rows: those of places first, which others are found by."""
+    places = {index for tensor in spec.tensors for _, index in tensor.at}
+    names = [t.name for t in spec.tensors if t.name in places]
+    return (*names, *(t.name for t in spec.tensors if _is_of_row(spec, t) and t.name in read and t.name not in places))
+
+
+def _is_of_row(spec: Spec, tensor: Tensor) -> bool:
+    return row_of(spec) not in along_row(spec, tensor.shape)
 
 
 def walking(spec: Spec) -> Spec:

@@ -37,6 +37,11 @@ def check_schedule(
     if schedule.scheduler.kind == "grid" and schedule.scheduler.blocks is not None:
         message = "`blocks` does not apply to the kind grid, which has one for each tile of rows"
         ctx.say("CG203", message, "schedule", "scheduler", "blocks", key=True, help="remove `blocks`")
+    taken = next((tensor.name for tensor in tensors.values() if tensor.at), None)
+    if taken is not None and (schedule.scheduler.kind == "persistent" or schedule.scheduler.blocks is not None):
+        message = f"`{taken}` is taken at places, which blocks that walk many rows do not look up"
+        key = "kind" if schedule.scheduler.kind == "persistent" else "blocks"
+        ctx.say("CG203", message, "schedule", "scheduler", key, key=True, help="remove `scheduler`")
     raster = schedule.scheduler.raster
     if raster is not None and raster not in others:
         if raster == row:

@@ -52,7 +52,8 @@ def along(spec: Spec) -> list[Tensor]:
 
 def whole_tensors(spec: Spec) -> list[Tensor]:
     """Tensors with all modes: they are most of the traffic, and set the width of an access."""
-    return [t for t in along(spec) if len(t.modes) == len(spec.lead.shape)]
+    elements = {t.name: t.modes for t in spec.by_element.tensors}
+    return [t for t in along(spec) if len(elements[t.name]) == len(spec.lead.shape)]
 
 
 def widest_tensor(spec: Spec) -> Tensor:

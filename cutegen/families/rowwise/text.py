@@ -29,6 +29,7 @@ from cutegen.families.rowwise.launch_text import (
 from cutegen.families.rowwise.operand_text import splits
 from cutegen.families.rowwise.plan import RowwisePlan
 from cutegen.families.rowwise.rows import fewest_threads
+from cutegen.families.rowwise.taken_text import taken_rows
 from cutegen.families.rowwise.trees import tree_of
 from cutegen.families.rowwise.walk_text import WalksText
 from cutegen.families.rowwise.walks import Element, Store
@@ -140,6 +141,8 @@ def _context(plan: RowwisePlan) -> dict[str, Any]:
         "copy_path": COPY,
         "mask_path": "schedule.predication",
         "operands": list(texts.operands.values()),
+        "taken": taken_rows(texts),
+        "walked_modes": list(range(len(modes))),
         "stored": [texts.operands[t.name] for t in plan.flat.assigned if t.name in texts.operands],
         "kernels": [
             _kernel(plan, texts, f"{plan.flat.kernel}_kernel"),

@@ -51,8 +51,7 @@ class WalksText:
         self.meetings = [(n, m) for n, one in enumerate(plan.program.walks) for m in meetings_of(plan, one)]
         converted = converted_tensors(plan)
         self.partial = {name: self.parts.tensor(self.spec.tensor(name), converted.get(name)) for name in plan.partial}
-        along = {name: one.variable for name, one in self.operands.items()}
-        along |= {name: one.variable for name, one in self.partial.items()}
+        along = {n: o.variable for n, o in self.operands.items()} | {n: o.variable for n, o in self.partial.items()}
         names = {s.name: s.name for s in self.spec.scalars} | self.row_variables | {plan.row: self.size}
         coordinates = self.row_coordinates | {plan.row: self.coordinate} | self.parts.coordinates
         numbers = [0]
@@ -134,7 +133,8 @@ class WalksText:
 
     def _index(self, tensor: Tensor) -> str:
         """The place of a row's value in a tensor; 0 in one without modes."""
-        return ", ".join(self.row_coordinates.get(mode, "0") for mode in tensor.shape) or "0"
+        places = {**self.row_coordinates, **{mode: self.row_variables[index] for mode, index in tensor.at}}
+        return ", ".join(places.get(mode, "0") for mode in tensor.shape) or "0"
 
     def _variable(self, name: str) -> str:
         tensor = next((t for t in self.spec.tensors if t.name == name), None)

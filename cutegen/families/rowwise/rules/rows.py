@@ -161,7 +161,7 @@ def ahead(spec: Spec, say: Say) -> None:
             written("write `kind: persistent` in the scheduler"),
             changed(spec, {"scheduler.kind": "persistent"}),
         )
-        help = partial(first_that_works, say.code, [walking])
+        help = partial(first_that_works, say.code, [] if spec.taken else [walking])
         say("a block has one tile of rows, and none to load ahead", *path, help=help)
     elif schedule.keep == "reload":
         message = "a row that is walked in pieces and read again is not loaded ahead"
