@@ -49,57 +49,6 @@ MODE_SIZE = "Size of this mode."
 
 
 @dataclass(frozen=True)
-<<<<<<< HEAD
-=======
-class Tensor:
-    """A tensor that the kernel reads, writes or both, by name; each mode of its shape has a name too."""
-
-    name: str
-    shape: tuple[str, ...] = key(
-        Items(ModeName(), most=5),
-        "Names of its modes, at most 5; one name has one size in all tensors. A 1 has no name, and broadcasts.",
-        default=MISSING,
-        required=True,
-    )
-    dtype: Dtype = key(DtypeName(), "Element type.", default=MISSING, required=True)
-    major: str | None = key(Text(), "The contiguous mode, the one with stride 1.")
-    align: int | None = key(
-        Integer(1, 1024),
-        "Alignment in bytes of the base pointer and of all strides but the contiguous one: a power of two from the "
-        "element's size to 1024.",
-    )
-    role: Role = key(
-        Choice(("in", "out", "inout")),
-        "`in` is read (the default), `out` is written, `inout` is both.",
-        default="in",
-    )
-    dense: tuple[str, ...] = ()  # the last modes, where the kernel takes them as one: no gaps are between them
-
-    @property
-    def modes(self) -> tuple[str, ...]:  # those that have names
-        return tuple(mode for mode in self.shape if mode != ONE)
-
-    @property
-    def contiguous(self) -> str:
-        """The mode with stride 1, which is the last if none was written."""
-        return self.major or (self.modes or (ONE,))[-1]
-
-    @property
-    def reads(self) -> bool:
-        return self.role in ("in", "inout")
-
-    @property
-    def writes(self) -> bool:
-        return self.role in ("out", "inout")
-
-    @property
-    def argument(self) -> str:
-        """The name of the generated function's parameter."""
-        return self.name.lower()
-
-
-@dataclass(frozen=True)
->>>>>>> h/english
 class Scalar:
     """A number that the kernel is called with."""
 

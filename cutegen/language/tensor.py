@@ -54,8 +54,8 @@ class Tensor:
     major: str | None = key(Text(), "The contiguous mode, the one with stride 1.")
     align: int | None = key(
         Integer(1, 1024),
-        "Bytes that the base pointer and every other stride are a multiple of: a power of two from the element's size "
-        "to 1024.",
+        "Alignment in bytes of the base pointer and of all strides but the contiguous one: a power of two from the "
+        "element's size to 1024.",
     )
     role: Role = key(
         Choice(("in", "out", "inout")),

@@ -2,13 +2,8 @@
 
     python -m making.committed
 
-<<<<<<< HEAD
 writes it: the reference of the language, the same for programs in one file, the index of the diagnostics, and the parts
-of other pages that stand between marks. A test fails where what is committed is not what would be written.
-=======
-writes it: the reference of the language, the index of the diagnostics, and the parts of other pages that stand between
-marks. A test fails if the committed files are out of date.
->>>>>>> h/english
+of other pages that stand between marks. A test fails if the committed files are out of date.
 """
 
 from __future__ import annotations

@@ -33,13 +33,8 @@ PAGES = {  # by file: title, the fields' groups, and what is said of them
     "cases": (
         "Conditions of cases",
         ("case",),
-<<<<<<< HEAD
-        "`schedule` may be a list of cases, of which the first is taken whose `for` holds; the other keys of a case\n"
-        "are those of a schedule. [More on cases](../language/cases.md).",
-=======
         "`schedule` may be a list of cases, and a call takes the first whose `for` holds; the other keys of a case\n"
-        "are those of a schedule. [More on cases](../language.md#cases).",
->>>>>>> h/english
+        "are those of a schedule. [More on cases](../language/cases.md).",
     ),
 }
 

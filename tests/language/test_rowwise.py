@@ -129,7 +129,7 @@ REFUSED = [
     (ROWS, {"exp(X - m)": "exp(X - m - «min(m, N))"}, "CG127", "what min goes over", "min(m, N)", "min(X, N)"),
     (ROWS, {"max(X, N)": "«exp(X)"}, "CG127", "a rowwise kernel reduces along a mode",
      "op: rowwise", "op: elementwise"),
-    (ROWS, {"max(X, N)": "max(X, «K)"}, "CG116", "max reduces along a mode, and `K` is not a mode here", "X, K)", "X, N)"),
+    (ROWS, {"max(X, N)": "max(X, «K)"}, "CG116", "max reduces along a mode, and `K` is not a mode", "X, K)", "X, N)"),
     (ROWS, {"max(X, N)": "sum(X - max(X, «K), N)"}, "CG116", "max reduces along a mode", "X, K)", "X, N)"),
     (ROWS, {"max(X, N)": "max(X, N) + sum(«coord(K), N)"}, "CG116", "`K` is not a mode here", "(K)", "(N)"),
     (ROWS, {"max(X, N)": "max(X, N) - «max(X, 0)"}, "CG120", "a value and the mode",
