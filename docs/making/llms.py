@@ -131,7 +131,7 @@ def _shown(field: Field) -> str:
 
 
 def _brief(field: Field) -> str:
-    """What a key takes, in few words; empty where its meaning says so."""
+    """The values that a key takes, in few words; empty if its meaning names them."""
     choices = re.findall("`(.+?)`", field.takes)
     if choices and all(f"`{choice}`" in field.says for choice in choices):
         return ""
