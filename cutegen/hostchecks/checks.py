@@ -10,7 +10,7 @@ from math import lcm
 from types import ModuleType
 
 from cutegen.contract import copies
-from cutegen.hostchecks import far_blocks, long_sums, memory, ops, promises, sizes, stand_ins, wrong_tensors
+from cutegen.hostchecks import far_blocks, grids, long_sums, memory, ops, promises, sizes, stand_ins, wrong_tensors
 from cutegen.hostchecks.judging import Check, Host, NotRun
 from cutegen.planning.plan import Plan
 from cutegen.verification.cases import Case
@@ -108,6 +108,7 @@ def _checks(host: Host) -> Iterator[tuple[Check, bool]]:
         wrong = wrong_tensors.checks(host, number)
         yield from _marked(wrong, host, host.spec.tensors[number].argument, cheap=True)
     yield from _marked(sizes.checks(host), host, "sizes")
+    yield from _marked(grids.checks(host), host, "grids")
     runners = runners_of_forms(host.plan)
     for kernel in (kernel for place, kernel in enumerate(host.plan.kernels) if place in runners):
         usual = replace(host, plan=_uncopied(host, kernel), whole=host.plan, chosen=host.plan.chosen_as(kernel))

@@ -324,12 +324,12 @@ def _far(host: Host, sizes: Mapping[str, int], what: str, taken: bool | None = N
     names = [t.argument for t in spec.tensors]
     if _room(host, accepted) > _ROOM:
         try:
-            _never_touched(host, accepted)
+            never_touched(host, accepted)
         except MemoryError:
             return
 
     def run() -> str:
-        made = _never_touched(host, accepted)
+        made = never_touched(host, accepted)
         try:
             launches = host.executor.launched(host.module, spec, host.arguments(made))
         except CannotRun:
@@ -357,7 +357,7 @@ def _room(host: Host, sizes: Mapping[str, int]) -> int:
     return sum(t.dtype.bytes * (1 + sum((n - 1) * s for n, s in zip(*of, strict=True))) for t, *of in shapes)
 
 
-def _never_touched(host: Host, sizes: Mapping[str, int]) -> dict[str, torch.Tensor | None]:
+def never_touched(host: Host, sizes: Mapping[str, int]) -> dict[str, torch.Tensor | None]:
     """Tensors of these sizes that nobody looks into. Raises MemoryError where there are not so many addresses."""
     made = {}
     for tensor in _uncopied(host).tensors:

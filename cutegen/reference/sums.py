@@ -91,7 +91,7 @@ def product(x: Bounded, axis: int) -> Bounded:
     rounds = reach * (1 + gamma) - value.abs() if gamma < 1 else torch.full_like(reach, torch.inf)
     whole = (x.value == x.value.trunc()).all(axis, True) & (error == 0).all(axis, True)
     bits = torch.where(zero, powers, powers.clamp_max(reach.log2()))
-    bound = torch.where(whole & (bits <= PRECISION[dtype]) | (count < 2), 0.0, rounds.clamp_min(0))
+    bound = torch.where(whole & (bits <= PRECISION[dtype]), 0.0, rounds.clamp_min(0))
     below = torch.where(may_underflow, count * half_subnormal(dtype) * torch.exp2(powers), 0.0)
     bound = torch.where(may_overflow, torch.inf, bound + below)
     bound = torch.where(zero & ~may_overflow, half_subnormal(dtype), bound)  # a zero whose sign is open

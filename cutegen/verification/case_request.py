@@ -16,7 +16,8 @@ Data = Literal["random", "integers", "special", "rows", "magnitudes", "peaks"]
 class CaseRequest:
     """A case before its sizes are brought to allowed ones. Modes that `wanted` leaves out get the tile's size.
 
-    `scalars` has values of some scalars by name; the others follow from the case. The rest is as for `Case`.
+    `scalars` has values of some scalars by name; the others follow from the case. The tensors `infinite` have
+    infinities at some places of their last row. The rest is as for `Case`.
     """
 
     name: str
@@ -27,6 +28,7 @@ class CaseRequest:
     exactly: bool = False  # the spec's own sizes are taken as they are
     scalars: Values = field(default_factory=dict)
     every_way: bool = False  # of running, of a kernel that has several, and not the first alone
+    infinite: tuple[str, ...] = ()
     blocks: int | None = None  # of a persistent kernel, instead of its own number
     once: bool = False  # for the general kernels of a module only: it tests the statements, which all kernels share
     form: bool = False  # for one of a module's kernels that differ in numbers alone: it tests what they share

@@ -33,7 +33,8 @@ class Case:
     signed zeros, subnormals and the largest numbers mixed in. `scalars` has values of some scalars by name. `aligned`
     has the bytes in which tensors stand, by name, where that is more than their `align`; the tensor `shifted` starts
     further by no more than its `align`. Of the tensor `apart`, named with one of its modes, only the distance along
-    that is a multiple of no more than its `align`. `blocks` is the number of those of a persistent kernel instead of
+    that is a multiple of no more than its `align`. The tensors `infinite` have infinities at some places of the last
+    row of all that are reduced along. `blocks` is the number of those of a persistent kernel instead of
     its own, so that few tiles are several for each of them. `chosen` is the number of the kernel that the call takes,
     where it would take the one with the least cost.
     """
@@ -48,6 +49,7 @@ class Case:
     aligned: Mapping[str, int] = field(default_factory=dict)
     shifted: str = ""
     apart: tuple[str, str] | None = None
+    infinite: tuple[str, ...] = ()
     blocks: int | None = None
     chosen: int | None = None
     of: tuple[str, int] = field(default=("", 0), compare=False)  # the kernel and its way of running; -1: none
@@ -290,11 +292,12 @@ def _add(
             layout,
             request.data,
             tuple(request.scalars.items()),
+            request.infinite,
             request.blocks,
         )
         if key not in cases:
             name = (f"{request.name}, {way.way}" if number else request.name) + of
             case = Case(name, request.why, sizes, layout, request.data, len(cases), request.scalars, aligned)
-            chosen = plan.chosen_as(kernel)
-            cases[key] = replace(case, blocks=request.blocks, chosen=chosen, of=(kernel.case, number))
+            case = replace(case, infinite=request.infinite, blocks=request.blocks)
+            cases[key] = replace(case, chosen=plan.chosen_as(kernel), of=(kernel.case, number))
             return  # rounding the other way would be another request's case

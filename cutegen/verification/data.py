@@ -295,6 +295,7 @@ _ROWS = (
 KINDS_OF_ROWS = len(_ROWS)
 MAGNITUDES = 37
 """Rows of different magnitudes."""
+_BETWEEN_INFINITIES = 7  # places of a row
 _APART = 10  # numbers of magnitudes between those of neighbours, which has no divisor in common with that
 
 
@@ -337,6 +338,19 @@ def _rows(
             row.fill_(_large(kept))
         elif kind % 4 == 1:
             row.copy_(swept[number])
+    return back(rows)
+
+
+def with_infinities(values: torch.Tensor, row: tuple[int, ...], number: int) -> torch.Tensor:
+    """A copy of floats with infinities of both signs in the last row, at one place of every few.
+
+    `row` are the positions of the modes of a row. Tensors of different numbers have theirs at different places.
+    """
+    import torch
+
+    rows, back = _as_rows(values, row)
+    last = rows[-1, min(number, rows.shape[1] - 1) :: _BETWEEN_INFINITIES]
+    last.copy_(torch.where(torch.arange(len(last)) % 2 == 0, math.inf, -math.inf))
     return back(rows)
 
 

@@ -25,7 +25,7 @@ from cutegen.verification.asked import family_of, op_of
 from cutegen.verification.case_request import Layout
 from cutegen.verification.cases import WELL_ALIGNED, Case, align_unit, strides_for
 from cutegen.verification.compare import bits_of
-from cutegen.verification.data import SMALL, data_for, largest_whole
+from cutegen.verification.data import SMALL, data_for, largest_whole, with_infinities
 from cutegen.verification.operands import with_telling_operands
 from cutegen.verification.places import places_for
 
@@ -163,6 +163,10 @@ def make_tensors(spec: KernelSpec, case: Case, device: str, run: int = 0) -> tup
                 data = with_telling_operands(spec, tensor.name, data, case.seed * 89 + index)
             if places is None and case.data in ("random", "rows"):
                 data = _near_the_end(data, [case.sizes[mode] for mode in compared_with(spec, tensor.name)])
+            if tensor.name in case.infinite:
+                rows = op_of(spec).reduced_together(spec)
+                own = tuple(i for i, mode in enumerate(tensor.shape) if mode in rows)
+                data = with_infinities(data, own, case.infinite.index(tensor.name))
         made.append(
             guarded(
                 tensor,

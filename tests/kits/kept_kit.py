@@ -39,17 +39,22 @@ def problems_in(
 ) -> Iterator[str]:
     """The problems of the module of a spec, with changes to its text, in some cases, one at a time."""
     module = module_of(text)
-    printed = module.text
-    for old, new in (changes or {}).items():
-        assert old in printed, f"{old} is not in the module: adapt the change"
-        printed = printed.replace(old, new)
     path = folder / f"{module.spec.kernel}.py"
-    path.write_text(printed, encoding="utf-8")
+    path.write_text(changed(module, changes or {}), encoding="utf-8")
     loaded, executor = load_module(path), EmulatorExecutor(lines=False)
     for case in cases:
         report = verify_case(module.plan, case, loaded, executor)
         if report.status != "passed":
             yield f"{report.name}: {report.message}"
+
+
+def changed(module: Module, changes: Mapping[str, str]) -> str:
+    """The text of a module with others in place of parts of it."""
+    printed = module.text
+    for old, new in changes.items():
+        assert old in printed, f"{old} is not in the module: adapt the change"
+        printed = printed.replace(old, new)
+    return printed
 
 
 def plan_of(text: str) -> RowwisePlan:

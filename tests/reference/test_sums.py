@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from cutegen.dtypes import Dtype
 from cutegen.reference.rounding import Bounded, overflow
-from cutegen.reference.sums import extreme, total
+from cutegen.reference.sums import extreme, product, total
 
 NUMPY = {Dtype.f32: np.float32, Dtype.f64: np.float64}
 FLOATS = st.sampled_from(sorted(NUMPY, key=str))
@@ -239,6 +239,12 @@ def test_a_product_that_overflowed_may_be_fused_with_what_is_left() -> None:
 
     assert numbers(product(INF, -1.0))[1] == INF and numbers(product(INF, 1.0)) == (INF, 0.0)
     assert numbers(product(-INF, -1.0, 0.0)) == (-INF, 0.0) and numbers(product(-INF, 2.0))[1] == INF
+
+
+def test_the_product_of_one_number_is_as_uncertain_as_that() -> None:
+    """As where products go along several modes, of which the last has one element."""
+    assert numbers(product(bounded([3.5], Dtype.f32, [0.25]), 1)) == (3.5, 0.25)
+    assert numbers(product(bounded([0.1], Dtype.f32), 1))[1] == 0
 
 
 # ------------------------------------------------------------------------------------------- whole numbers, and shapes

@@ -8,17 +8,20 @@ from dataclasses import replace
 from math import prod
 
 from cutegen.atoms.targets import WARP
+from cutegen.dtypes import Dtype
 from cutegen.families.rowwise.flat import flat_sizes, parted, parts_of
 from cutegen.families.rowwise.plan import RowwisePlan
 from cutegen.families.rowwise.rows import counts_of_threads, fewest_threads, longest, rows_with
+from cutegen.families.rowwise.walks import Element, Named
 from cutegen.verification.case_request import CaseRequest, Data
 from cutegen.verification.case_requests import BANDS, ROUNDS, between, derived
 from cutegen.verification.data import KINDS_OF_ROWS, MAGNITUDES
 from cutegen.verification.telling_scalars import telling_scalars
 
 ROWS = 3 * KINDS_OF_ROWS + 1
-MANY_ELEMENTS, MOST_ELEMENTS = 1 << 18, 5 << 20
-"""Of a tensor whose rows are of all kinds, and of one with rows for blocks that stay: of long rows there are fewer."""
+MANY_ELEMENTS, MOST_ELEMENTS, MOST_LONG_ELEMENTS = 1 << 18, 5 << 20, 8 << 20
+"""Of a tensor whose rows are of all kinds, and of one with rows for blocks that stay: of long rows there are fewer. The
+last is for long rows that are summed, which blocks walk in three turns then."""
 LONG_ROWS_ELEMENTS, FEWEST_ROWS = 1 << 19, 3
 """The most elements of a tensor with rows of two pieces, which has fewer kinds of rows then; and the fewest rows."""
 _OF_FORM = frozenset(("tile", "primes", "padded residue", "special values", "rows of all magnitudes"))
@@ -77,8 +80,9 @@ def _requests(plan: RowwisePlan, tiles: Mapping[str, int]) -> Iterator[CaseReque
     """The cases, with a row of one mode."""
     row, held = plan.row, tiles[plan.row]
     part = held // 3 + 1 if plan.walked else held
+    kinds = FEWEST_ROWS if plan.program.columns else KINDS_OF_ROWS  # all rows that are summed are of one kind
 
-    def many(wanted: int, least: int = KINDS_OF_ROWS) -> dict[str, int]:
+    def many(wanted: int, least: int = kinds) -> dict[str, int]:
         size = plan.flat.static.get(row, between(plan.flat, row, wanted))
         beside = {} if plan.beside is None else {plan.beside: min(ROWS, max(least, MANY_ELEMENTS // max(1, size)))}
         return {**beside, row: size}
@@ -92,13 +96,17 @@ def _requests(plan: RowwisePlan, tiles: Mapping[str, int]) -> Iterator[CaseReque
         yield CaseRequest("rows, one less", how, many(part - 1), data="rows", every_way=True, form=plan.fewer_threads)
     if plan.fewer_threads and not plan.walked and not plan.way:
         for threads in (n for n in counts_of_threads(plan.threads_per_row) if n <= WARP and n & (n - 1) == 0):
-            how = f"as long as {threads} threads hold"
-            yield CaseRequest(f"rows of {threads} threads", how, many(threads * plan.values), data="rows")
+            how, sizes = f"as long as {threads} threads hold", many(threads * plan.values)
+            if plan.beside is not None:
+                sizes[plan.beside] = max(sizes[plan.beside], _at_once(plan, sizes[row])[0] + 1)
+            kind: Data = "random" if plan.program.columns else "rows"
+            yield CaseRequest(f"rows of {threads} threads", how, sizes, data=kind)
     if plan.cluster > 1 and row not in plan.flat.static:
         how = "of which each block of a cluster has a part" + ", and then a second one" * plan.walked
         most = plan.row_tile * (2 if plan.walked else 1)
         yield CaseRequest("rows of all blocks", how, many(most, 3), data="rows", every_way=True, form=True)
     yield from _peaks(plan)
+    yield from _row_alone(plan, many(held))
     if plan.beside is not None:
         yield from _with_scalars(plan, many(part))
     if plan.beside is not None:
@@ -137,38 +145,83 @@ def _peaks(plan: RowwisePlan) -> Iterator[CaseRequest]:
     yield CaseRequest("rows with peaks", why, sizes, data="peaks", every_way=True, form=not alone)
 
 
-def _rows_of_blocks(plan: RowwisePlan, size: int) -> Iterator[CaseRequest]:
-    """Cases in which blocks that stay walk several rows, each of another kind and `size` long: with one cluster, as
-    many as take each stage and each phase of its barriers three times and once more; and with as many as there are.
+def _row_alone(plan: RowwisePlan, sizes: Mapping[str, int]) -> Iterator[CaseRequest]:
+    """Cases of one row with infinities, in blocks that have several rows, of a kernel that reduces over the rows.
 
-    Where sums go over the rows as well, one that is not finite would hide all others, and they are ordinary; and of so
-    many blocks each has a part of them.
+    In a row that does not exist, all that has one value a row is 0. Where such a row takes part in a sum, products with
+    that 0 add nothing, unless the other factor is infinite. Where the sum needs a reduction along the row, each tensor
+    has a case of its own: an infinity in one makes that reduction NaN, which hides those in others.
     """
-    assert plan.blocks is not None and plan.beside is not None
+    behind = plan.program.behind_columns
+    if plan.beside not in plan.masked or plan.rows == 1:
+        return
+    along = (o.tensor for o in plan.operands if o.tensor.name in behind)
+    names = tuple(t.name for t in along if t.dtype.is_float and t.dtype is not Dtype.f8e4m3)
+    after = (step.name for one in plan.program.walks for step in one.after if isinstance(step, Named | Element))
+    apart = not behind.isdisjoint([*(one.name for one in plan.program.reductions), *after])
+    why = "infinities in the only row of a block that has several"
+    sizes = {**sizes, **{mode: 1 for mode in plan.flat.lead.shape if mode != plan.row}}
+    for each in [(name,) for name in names] if apart else [names] if names else []:
+        name = f"a row alone, {each[0]}" if apart else "a row alone"
+        yield CaseRequest(name, why, sizes, every_way=True, infinite=each)
+
+
+def _at_once(plan: RowwisePlan, size: int) -> tuple[int, int]:
+    """The rows of a block, and of all blocks that a launch has at most, where rows are `size` long."""
     of_block, threads = plan.rows, plan.threads
     if plan.fewer_threads:
         threads = fewest_threads(plan.flat, size)
         of_block = rows_with(plan.flat, threads)
         threads *= of_block
-    at_once = of_block * (plan.blocks_with(threads) // plan.cluster)
-    kind: Data = "random" if plan.program.columns else "rows"
-    tiles = ROUNDS * 2 * plan.row_stages + 1
+    return of_block, 0 if plan.blocks is None else of_block * (plan.blocks_with(threads) // plan.cluster)
+
+
+def _rows_of_blocks(plan: RowwisePlan, size: int) -> Iterator[CaseRequest]:
+    """Cases in which blocks that stay walk several rows, each of another kind and `size` long: with one cluster, as
+    many as take each stage and each phase of its barriers three times and once more; and with as many as there are.
+    """
+    assert plan.beside is not None
     if plan.program.columns:
-        turns = [tiles * at_once - of_block + 1, 4 * at_once + 1, 2 * at_once + 1][2 if plan.fewer_threads else 0 :]
-        for rows in [count for count in turns if count * size <= MOST_ELEMENTS][:1]:
-            why = f"blocks walk {-(-rows // at_once)} tiles of rows"
-            sizes = {plan.beside: rows, plan.row: size}
-            yield CaseRequest("several rows a block", why, sizes, data=kind, form=plan.fewer_threads)
-    else:
-        rows = max((tiles - 1) * of_block + 1, KINDS_OF_ROWS)
-        why = f"one cluster walks {-(-rows // of_block)} tiles of rows"
-        sizes = {plan.beside: rows, plan.row: size}
-        yield CaseRequest("several rows a block", why, sizes, data=kind, every_way=True, blocks=plan.cluster)
+        yield from _summed_rows_of_blocks(plan, size)
+        return
+    of_block, at_once = _at_once(plan, size)
+    tiles = ROUNDS * 2 * plan.row_stages + 1
+    rows = max((tiles - 1) * of_block + 1, KINDS_OF_ROWS)
+    why = f"one cluster walks {-(-rows // of_block)} tiles of rows"
+    sizes = {plan.beside: rows, plan.row: size}
+    yield CaseRequest("several rows a block", why, sizes, data="rows", every_way=True, blocks=plan.cluster)
     few = [at_once + KINDS_OF_ROWS, at_once + 1]
     rows = next((count for count in few if count * size <= MOST_ELEMENTS), few[-1])
     why = "some blocks walk two tiles of rows"
     sizes, form = {plan.beside: rows, plan.row: size}, plan.fewer_threads
-    yield CaseRequest("rows of two turns", why, sizes, data=kind, every_way=True, form=form)
+    yield CaseRequest("rows of two turns", why, sizes, data="rows", every_way=True, form=form)
+
+
+def _summed_rows_of_blocks(plan: RowwisePlan, size: int) -> Iterator[CaseRequest]:
+    """Cases in which blocks walk several rows, `size` long, and sum over them. One row that is not finite would hide
+    all others, so all are ordinary.
+
+    Each block or cluster has a place in memory for its sums. One case has a tile of rows more than there are places, of
+    the shortest rows, which have the most blocks.
+    """
+    assert plan.beside is not None
+    of_block, at_once = _at_once(plan, size)
+    tiles = ROUNDS * 2 * plan.row_stages + 1
+    turns = [tiles * at_once - of_block + 1, 4 * at_once + 1] if not plan.fewer_threads else [3 * at_once + 1]
+    turns.append(2 * at_once + 1)
+    walked = [rows for rows in turns if rows * size <= MOST_ELEMENTS]
+    walked += [rows for rows in turns[-1:] if MOST_ELEMENTS < rows * size <= MOST_LONG_ELEMENTS]
+    form = plan.fewer_threads
+    for rows in walked[:1]:
+        why = f"blocks walk {-(-rows // at_once)} tiles of rows"
+        yield CaseRequest("several rows a block", why, {plan.beside: rows, plan.row: size}, form=form)
+    if plan.way or not walked:
+        sizes = {plan.beside: at_once + of_block + 1, plan.row: size}
+        yield CaseRequest("rows of two turns", "some blocks walk two tiles of rows", sizes, every_way=True, form=form)
+    if plan.fewer_threads and plan.cluster > 1 and plan.row not in plan.flat.static and not plan.way:
+        size = between(plan.flat, plan.row, 1)
+        sizes = {plan.beside: _at_once(plan, size)[0] * plan.column_rows + 1, plan.row: size}
+        yield CaseRequest("more rows than places", "a tile of rows more than clusters have places for sums", sizes)
 
 
 def _with_scalars(plan: RowwisePlan, sizes: Mapping[str, int]) -> Iterator[CaseRequest]:

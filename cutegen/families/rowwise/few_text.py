@@ -16,7 +16,7 @@ def constants(plan: RowwisePlan) -> tuple[Constant, ...]:
     found = [Constant("MOST_THREADS", str(plan.threads_per_row), "that share a row", ROW)]
     if plan.beside:
         found.append(Constant("THREADS", str(least_threads(plan.flat)), "of a thread block with several rows", SHORTER))
-    if plan.warps_per_row > 1:
+    if plan.warps_per_row > 1 or plan.cluster > 1:
         found.append(Constant("WARPS", str(plan.warps), "of a thread block, at most", ROW))
     if plan.cluster > 1:
         found.append(Constant("CLUSTER", str(plan.cluster), "blocks that share a row", "schedule.cluster"))

@@ -188,6 +188,14 @@ def fewest_threads(spec: Spec, size: int) -> int:
     return next((count for count in counts if count * values >= share), most)
 
 
+def only_threads(spec: Spec) -> int:
+    """The threads of a block that share a row in every launch; 0 where launches differ in them."""
+    row, most = row_of(spec), spec.schedule.threads_per_row or 1
+    if row in spec.static:
+        return fewest_threads(spec, spec.static[row])
+    return most if most == (WARP if cluster_of(spec) > 1 else 1) else 0
+
+
 def rows_with(spec: Spec, threads: int) -> int:
     """Rows of a block whose rows have so many threads each."""
     return max(1, least_threads(spec) // threads) if beside(spec) is not None else 1

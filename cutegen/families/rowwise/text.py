@@ -28,7 +28,7 @@ from cutegen.families.rowwise.launch_text import (
 )
 from cutegen.families.rowwise.operand_text import splits
 from cutegen.families.rowwise.plan import RowwisePlan
-from cutegen.families.rowwise.rows import fewest_threads
+from cutegen.families.rowwise.rows import only_threads
 from cutegen.families.rowwise.taken_text import taken_rows
 from cutegen.families.rowwise.trees import tree_of
 from cutegen.families.rowwise.walk_text import WalksText
@@ -307,7 +307,7 @@ def _place(plan: RowwisePlan, texts: WalksText) -> dict[str, Any]:
         "first_value": few.first_value(plan),
         **few.sums(plan, _block(plan)),
         "first_thread": "tidx == 0" + (" and tidy == 0" if plan.fewer_threads and plan.beside else ""),
-        "row_threads": fewest_threads(plan.flat, plan.flat.static[plan.row]) if plan.row in plan.flat.static else 0,
+        "row_threads": only_threads(plan.flat),
         "all_indices": [(v, text) for _, v, text in _row_indices(plan, texts)],
         "own_tile": f"({python_tuple(('None',) * len(modes))}, {python_tuple(_own_tile(plan))})",
         "row_indices": indices,

@@ -8,7 +8,7 @@ from itertools import chain
 from typing import Literal
 
 from cutegen.dtypes import Dtype
-from cutegen.expressions.tree import Expr
+from cutegen.expressions.tree import Expr, Local, Name, walk
 
 Function = Literal["sum", "prod", "max", "min"]
 
@@ -135,6 +135,19 @@ class Program:
     @property
     def columns(self) -> tuple[Column, ...]:
         return tuple(chain.from_iterable(one.columns for one in self.walks))
+
+    @property
+    def behind_columns(self) -> frozenset[str]:
+        """The names of what the columns' elements are computed from: tensors, values of elements, and values of the
+        row, but not what the latter are computed from.
+        """
+        elements = {named.name: named.value for one in self.walks for named in one.elements}
+        found, left = set[str](), [column.value for column in self.columns]
+        while left:
+            names = {node.id for node in walk(left.pop()) if isinstance(node, Name | Local)} - found
+            found |= names
+            left += [elements[name] for name in names if name in elements]
+        return frozenset(found)
 
     @property
     def rows(self) -> tuple[RowStep, ...]:
