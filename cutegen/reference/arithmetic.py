@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from cutegen.dtypes import Dtype
 from cutegen.expressions.functions import FUNCTIONS, TO_WHOLE
 from cutegen.reference import ordinary
-from cutegen.reference.masks import some
+from cutegen.reference.masks import equal, is_finite, is_nan, largest, some
 from cutegen.reference.rounding import (
     Bounded,
     of_open_sign,
@@ -105,10 +105,10 @@ def multiply_fully(a: Bounded, b: Bounded, dtype: Dtype) -> Bounded:
 
     result = settle(value, error, rounding(value, error, dtype, exact), dtype, certain)
     for zero, other in ((a, b), (b, a)):
-        if some(none := (zero.value == 0) & zero.exact):
+        if some(none := equal(zero.value, 0.0) & zero.exact):
             either = none & (other.error >= other.value.abs()) & ~other.exact
             result = replace(result, error=of_open_sign(result.error, either, dtype))
-    finite = a.value.isfinite() & b.value.isfinite()
+    finite = is_finite(a.value) & is_finite(b.value)
     return replace(result, overflowed=_overflowed(finite, value, error, result))
 
 
@@ -311,7 +311,7 @@ def _monotone(f: Callable[[torch.Tensor], torch.Tensor], x: Bounded, dtype: Dtyp
 
 def _all_finite(x: torch.Tensor) -> bool:
     """Whether numbers that are not negative are all finite."""
-    return x.numel() > 0 and float(x.detach().max()) < math.inf  # which no NaN is
+    return x.numel() > 0 and largest(x.detach()) < math.inf  # which no NaN is
 
 
 def _sloped(f: Callable[[torch.Tensor], torch.Tensor], slope: float, x: Bounded, dtype: Dtype) -> Bounded:
@@ -392,7 +392,7 @@ def _apart(a: Bounded, b: Bounded) -> torch.Tensor:
 
 
 def _nan(x: Bounded) -> torch.Tensor:
-    return x.value.isnan() & x.exact
+    return is_nan(x.value) & x.exact
 
 
 def _certain(a: Bounded, b: Bounded) -> torch.Tensor:

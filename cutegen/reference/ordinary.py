@@ -14,7 +14,7 @@ from functools import reduce
 from typing import TYPE_CHECKING, NamedTuple
 
 from cutegen.dtypes import Dtype
-from cutegen.reference.masks import every, some
+from cutegen.reference.masks import below, equal, every, extent, is_finite, is_nan, largest, least, some
 from cutegen.reference.rounding import PRECISION, SLACK, Bounded, gamma_of, half_ulp, overflow, rounded, unit
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def multiply(a: Bounded, b: Bounded, dtype: Dtype, fully: Fully) -> Bounded:
             error = error + b.value.abs() * a.error + a.error * b.error
     settled = _settled(value, error, dtype)
     if settled.zeros and (_of_open_sign(a) or _of_open_sign(b)):
-        zeros = value == 0
+        zeros = equal(value, 0.0)
         settled = settled._replace(strange=zeros if settled.strange is None else settled.strange | zeros)
     return _mended(value, settled, dtype, fully, a, b)
 
@@ -91,7 +91,7 @@ def divide(a: Bounded, b: Bounded, dtype: Dtype, fully: Fully) -> Bounded:
     value, room = a.value / b.value, b.value.abs()
     if not b.known:
         room = room - b.error
-        if not (float(b.error.min()) > 0 and float(room.min()) > 0):  # some are exact, or may be 0
+        if not (least(b.error) > 0 and least(room) > 0):  # some are exact, or may be 0
             return fully(a, b)
     error = a.error / room if b.known else (a.error + value.abs() * b.error) / room
     settled = _settled(value, None if a.known and b.known else error, dtype)
@@ -106,10 +106,10 @@ def cast(x: Bounded, dtype: Dtype, fully: Fully) -> Bounded:
         return decided
     if x.known:
         value = rounded(x.value, dtype)
-        strange = None if float(value.abs().max()) < overflow(dtype) else ~(value.abs() < overflow(dtype))
+        strange = None if largest(value.abs()) < overflow(dtype) else ~below(value.abs(), overflow(dtype))
         return _mended(value, _Settled(torch.zeros_like(x.error), strange, False), dtype, fully, x)
     value, settled = x.value, _settled(x.value, x.error, dtype)
-    if not float(x.error.min()) > 0:  # some are exact
+    if not least(x.error) > 0:  # some are exact
         value = torch.where(x.exact, rounded(value, dtype), value)
         settled = settled._replace(error=settled.error.masked_fill_(x.exact, 0.0))
     return _mended(value, settled, dtype, fully, x)
@@ -126,7 +126,7 @@ def total(x: Bounded, axis: tuple[int, ...], most: int | None, fully: Fully) -> 
         return replace(decided, value=decided.value.as_strided(shape, [0] * len(shape)))
     value, sizes = x.value.sum(axis, True), x.value.abs()
     terms = torch.full_like(value, math.prod(x.value.shape[i] for i in axis), dtype=torch.int64)
-    if not float(sizes.min()) > 0:
+    if not least(sizes) > 0:
         terms = (sizes + x.error != 0).sum(axis, True)
     magnitude = sizes.add_(x.error).sum(axis, True)
     propagated = torch.zeros_like(value) if x.known else x.error.expand_as(x.value).sum(axis, True)
@@ -165,7 +165,7 @@ def _whole(value: torch.Tensor, axis: tuple[int, ...]) -> torch.Tensor:
     for i in axis:
         first = first.narrow(i, 0, min(_FIRST, value.shape[i]))
     whole = (first == first.floor()).all(axis, True)
-    return whole & (value == value.floor()).all(axis, True) if some(whole) else whole
+    return whole & equal(value, value.floor()).all(axis, True) if some(whole) else whole
 
 
 def _settled(value: torch.Tensor, error: torch.Tensor | None, dtype: Dtype) -> _Settled:
@@ -174,27 +174,26 @@ def _settled(value: torch.Tensor, error: torch.Tensor | None, dtype: Dtype) -> _
 
     threshold = overflow(dtype)
     if error is None:
-        low, high = map(float, torch.aminmax(value))  # NaN, if one is among them
+        low, high = extent(value)
         high = max(-low, high)
         off = rounded(value, dtype).sub_(value)
-        if not any(map(float, torch.aminmax(off))) and high < threshold:
+        if not any(extent(off)) and high < threshold:
             return _Settled(torch.zeros((), dtype=torch.float64, device=value.device), None, low <= 0)
-        total = half_ulp(value.abs(), dtype).mul_(SLACK).masked_fill_(off == 0, 0.0)
+        total = half_ulp(value.abs(), dtype).mul_(SLACK).masked_fill_(equal(off, 0.0), 0.0)
         most = high * unit(dtype)
     else:
         magnitude = value.abs()
-        low, high = map(float, torch.aminmax(magnitude))
-        least, most = map(float, torch.aminmax(error))
+        (low, high), (nearest, most) = extent(magnitude), extent(error)
         total = half_ulp(magnitude.add_(error), dtype)
-        if not least > 0:
-            exact = (error == 0) & (rounded(value, dtype) == value)
+        if not nearest > 0:
+            exact = equal(error, 0.0) & equal(rounded(value, dtype), value)
             total = total.masked_fill_(exact, 0.0)
         total = total.add_(error).mul_(SLACK)
         most += (high + most) * unit(dtype)
     strange = None
     # of most numbers a bound of all that is too large by little tells that they are ordinary
-    if not high + 2 * most < threshold and not high + float(total.max()) < threshold:
-        strange = ~(value.abs().add_(total) < threshold)
+    if not high + 2 * most < threshold and not high + largest(total) < threshold:
+        strange = ~below(value.abs().add_(total), threshold)
     return _Settled(total, strange, not low > 0)
 
 
@@ -224,7 +223,7 @@ def _unknown_of_one(value: torch.Tensor, dtype: Dtype, *operands: Bounded) -> Bo
     error = torch.tensor(math.inf, dtype=torch.float64, device=value.device)
     for x in operands:
         if not _one(x.error) or _number(x.error) == 0:
-            nan = x.value.isnan() if x.known else x.value.isnan() & x.exact
+            nan = is_nan(x.value) if x.known else is_nan(x.value) & x.exact
             if some(nan):
                 error = error.expand_as(value).masked_fill(nan, 0.0)
     return Bounded(value, error, dtype)
@@ -242,7 +241,7 @@ def _number(x: torch.Tensor) -> float:
 
 def _of_open_sign(x: Bounded) -> bool:
     """Whether some value may have either sign, so that 0 times it is a zero of either."""
-    if x.known or float((x.value.abs() - x.error).min()) > 0:
+    if x.known or least(x.value.abs() - x.error) > 0:
         return False
     return some((x.error >= x.value.abs()) & (x.error > 0))
 
@@ -259,10 +258,10 @@ def _mended(value: torch.Tensor, settled: _Settled, dtype: Dtype, fully: Fully, 
         return Bounded(value, error, dtype)
     inexact = [x for x in operands if not x.known]
     if not inexact:
-        rest, error = strange & value.isfinite(), error.masked_fill(strange, 0.0)
+        rest, error = strange & is_finite(value), error.masked_fill(strange, 0.0)
     else:
-        unknown = reduce(torch.logical_or, [x.error == torch.inf for x in inexact])
-        nan = reduce(torch.logical_or, [x.value.isnan() if x.known else x.value.isnan() & x.exact for x in operands])
+        unknown = reduce(torch.logical_or, [equal(x.error, math.inf) for x in inexact])
+        nan = reduce(torch.logical_or, [is_nan(x.value) if x.known else is_nan(x.value) & x.exact for x in operands])
         error = error.masked_fill(unknown, torch.inf).masked_fill_(nan, 0.0)
         rest = strange & ~(unknown | nan)
     count = int(torch.count_nonzero(rest))

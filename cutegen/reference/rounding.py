@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cutegen.dtypes import Dtype
-from cutegen.reference.masks import every, some
+from cutegen.reference.masks import below, equal, every, is_finite, largest, some
 
 if TYPE_CHECKING:
     import torch
@@ -46,7 +46,7 @@ class Bounded:
 
     @property
     def exact(self) -> torch.Tensor:
-        return self.error == 0
+        return equal(self.error, 0.0)
 
     @property
     def known(self) -> bool:
@@ -87,7 +87,7 @@ def of_open_sign(error: torch.Tensor, either: torch.Tensor, dtype: Dtype) -> tor
 
 def representable(value: torch.Tensor, dtype: Dtype) -> torch.Tensor:
     """Whether a float64 is a number of `dtype`."""
-    return rounded(value, dtype) == value
+    return equal(rounded(value, dtype), value)
 
 
 def rounded(value: torch.Tensor, dtype: Dtype) -> torch.Tensor:
@@ -112,7 +112,7 @@ def rounding(value: torch.Tensor, error: torch.Tensor, dtype: Dtype, exact: torc
     import torch
 
     added = half_ulp(value.detach().abs() + error.detach(), dtype)
-    known = error == 0
+    known = equal(error, 0.0)
     if not some(known):
         return added
     fits = representable(value, dtype) if dtype is not Dtype.f64 else torch.zeros_like(value, dtype=torch.bool)
@@ -140,7 +140,7 @@ def gamma_of(terms: torch.Tensor, u: float) -> torch.Tensor:
     import torch
 
     nu = terms * u
-    return torch.where(nu < 0.5, nu / (1 - nu), torch.inf)
+    return torch.where(below(nu, 0.5), nu / (1 - nu), torch.inf)
 
 
 def settle(
@@ -159,9 +159,9 @@ def settle(
 
     total = (error + added) * SLACK
     magnitude, threshold = value.abs(), math.inf if dtype is Dtype.f64 else overflow(dtype)
-    if total.numel() and bool((magnitude + total).max() < threshold):  # which no NaN is
+    if total.numel() and largest((magnitude + total).detach()) < threshold:  # which no NaN is
         return Bounded(value, torch.broadcast_to(total, value.shape), dtype)
-    finite, total = torch.isfinite(value), total.nan_to_num(torch.inf, torch.inf)
+    finite, total = is_finite(value), total.nan_to_num(torch.inf, torch.inf)
     if not every(finite):
         total = torch.where(finite, total, torch.where(certain(), 0.0, torch.inf))
     if dtype is not Dtype.f64:

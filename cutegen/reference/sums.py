@@ -6,6 +6,7 @@ import math
 
 from cutegen.dtypes import Dtype
 from cutegen.reference import ordinary
+from cutegen.reference.masks import equal, is_nan
 from cutegen.reference.rounding import (
     PRECISION,
     Bounded,
@@ -119,10 +120,8 @@ def extreme(x: Bounded, axis: tuple[int, ...], function: str) -> Bounded:
     pick = torch.amax if function == "max" else torch.amin
     value = pick(x.value, axis, True)
     least, most = pick(x.value - x.error, axis, True), pick(x.value + x.error, axis, True)
-    error = torch.where(
-        (x.error == 0).expand_as(x.value).all(axis, True), 0.0, torch.maximum(most - value, value - least)
-    )
-    nan = (x.value.isnan() & (x.error == 0)).any(axis, True)
-    unknown = (x.error == torch.inf).expand_as(x.value).any(axis, True)
+    error = torch.where(x.exact.expand_as(x.value).all(axis, True), 0.0, torch.maximum(most - value, value - least))
+    nan = (is_nan(x.value) & x.exact).any(axis, True)
+    unknown = equal(x.error, math.inf).expand_as(x.value).any(axis, True)
     error = torch.where(unknown, torch.inf, error.double().nan_to_num(torch.inf, torch.inf))
     return Bounded(value, torch.where(nan, 0.0, error), x.dtype)

@@ -7,7 +7,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from cutegen.reference.masks import every, some
+from cutegen.reference.masks import (
+    at_most,
+    below,
+    equal,
+    every,
+    extent,
+    first_largest,
+    is_nan,
+    largest,
+    some,
+)
 
 if TYPE_CHECKING:
     import torch
@@ -113,20 +123,20 @@ def _mostly_near(actual: torch.Tensor, expected: torch.Tensor, bound: torch.Tens
         return compare_fully(actual, expected, bound, signed)
     found = actual.to(expected.dtype)  # floats of 8 bits are compared with no others
     error = (found - expected).abs_().to(torch.float64)
-    most, (low, allowed) = float(error.max()), map(float, torch.aminmax(bound))
+    most, (low, allowed) = largest(error), extent(bound)
     open_zeros = signed and not low > 0
-    if open_zeros or not allowed < math.inf or not (most <= low or most < math.inf and every(error <= bound)):
-        judged = bound < torch.inf
-        near = (error <= bound) & judged
+    if open_zeros or not allowed < math.inf or not (most <= low or most < math.inf and every(at_most(error, bound))):
+        judged = below(bound, math.inf)
+        near = at_most(error, bound) & judged
         if not whole and not most < math.inf:
-            same = (found == expected) | (found.isnan() & expected.isnan())
+            same = equal(found, expected) | (is_nan(found) & is_nan(expected))
             near |= same & judged
             error = error.masked_fill_(same, 0.0)
         if open_zeros:
-            near &= (bound > 0) | (expected != 0)
+            near &= ~at_most(bound, 0.0) | ~equal(expected, 0.0)
         far = ~near
         error, kept = error.masked_fill_(far, 0.0), bound.masked_fill(far, 0.0)
-        own = _of_near(error, kept, float(error.max()), float(kept.max()))
+        own = _of_near(error, kept, largest(error), largest(kept))
         others = judged & far
         unbounded = bound.numel() - int(torch.count_nonzero(judged))
         if not some(others):
@@ -149,7 +159,7 @@ def _of_near(error: torch.Tensor, bound: torch.Tensor, most: float, allowed: flo
     if not most:
         return Comparison(True, error.numel(), 0, 0, most, allowed, 0.0, _index(0, error.shape))
     ratios = (error / bound).nan_to_num_(0.0)  # of no error where none is allowed
-    flat = int(ratios.flatten().argmax())
+    flat = first_largest(ratios)
     ratio = float(ratios.flatten()[flat])
     return Comparison(True, error.numel(), 0, 0, most, allowed, ratio, _index(flat, error.shape))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import Any
 
 from cutegen.atoms.mma import ADA
 from cutegen.compiling.symbols import tabled_symbols
+from cutegen.compiling.traced import Traced
 from cutegen.compiling.unassembled import unassembled_code, without_empty_kernel
 from cutegen.compiling.unprinted import unprinted_code
 from cutegen.emulator.checks.faults import Fault, FaultError
@@ -61,6 +62,32 @@ def _compile_to_ptx(module: ModuleType, target: str, lines: bool = True) -> tupl
 
     The assembler only checks the PTX, which is all that runs here.
     """
+    with _compiler(lines) as (options, written):
+        compiled = module.compile_for(target, options=options)
+        written()
+        ptx = getattr(getattr(compiled, "artifacts", None), "PTX", None)
+    if not isinstance(ptx, str):
+        raise ValueError(f"compile_for({target!r}) gives no PTX: does it pass `options` on to cute.compile?")
+    return _for_target(without_empty_kernel(ptx.rstrip("\0")), target), compiled.ir_module
+
+
+def _traced_to_ptx(module: ModuleType, target: str, traced: Traced) -> str | None:
+    """The same PTX, without line information, from kernels that were traced for another target; None where these are
+    others, or do not compile, which only a whole compilation explains.
+    """
+    try:
+        with _compiler(lines=False) as (options, written):
+            if not traced.compiles(lambda: module.compile_for(target, options=options)):
+                return None
+            ptx = written().read_text(encoding="utf-8")
+        return _for_target(without_empty_kernel(ptx.rstrip("\0")), target)
+    except Exception:
+        return None
+
+
+@contextmanager
+def _compiler(lines: bool) -> Iterator[tuple[tuple[Any, ...], Callable[[], Path]]]:
+    """Sets up the compiler; gives its options, and what tells the path of the PTX that it wrote."""
     import cutlass.cute as cute
     from cutlass.cutlass_dsl import CuTeDSL
 
@@ -73,14 +100,14 @@ def _compile_to_ptx(module: ModuleType, target: str, lines: bool = True) -> tupl
         tabled_symbols(),
         unassembled_code(),
     ):
-        compiled = module.compile_for(target, options=options)
-        written = Path(getattr(keep, "full_ptx_path", ""))
-        if written.parent != folder:
-            raise ValueError(f"the compiler wrote its PTX to {written}, where another process may overwrite it")
-        ptx = getattr(getattr(compiled, "artifacts", None), "PTX", None)
-    if not isinstance(ptx, str):
-        raise ValueError(f"compile_for({target!r}) gives no PTX: does it pass `options` on to cute.compile?")
-    return _for_target(without_empty_kernel(ptx.rstrip("\0")), target), compiled.ir_module
+
+        def written() -> Path:
+            path = Path(getattr(keep, "full_ptx_path", ""))
+            if path.parent != folder:
+                raise ValueError(f"the compiler wrote its PTX to {path}, where another process may overwrite it")
+            return path
+
+        yield options, written
 
 
 def _for_target(ptx: str, target: str) -> str:
@@ -136,11 +163,15 @@ def builds(
     """
     chosen: dict[str, Build] = {}
     seen: dict[str, str] = {}
+    traced = Traced()
     for target in targets or module.TARGETS:
         # Line information takes a fifth of the time, and most targets' code is that of the first
         code = seen.get(_instructions(_without_lines(module, target, stored)[0])) if lines and seen else None
-        if code is None:
-            ptx, host = _compile_to_ptx(module, target) if lines else _without_lines(module, target, stored)
+        if not lines and chosen and target not in stored and (ptx := _traced_to_ptx(module, target, traced)):
+            code = _unnamed(ptx)
+        if code not in chosen:
+            with traced.recording():
+                ptx, host = _compile_to_ptx(module, target) if lines else _without_lines(module, target, stored)
             code = _unnamed(ptx)
             if code not in chosen:
                 chosen[code] = make_build(target, ptx, host)
