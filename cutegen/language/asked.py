@@ -24,6 +24,9 @@ class Op(Protocol):
     def summary(self) -> str: ...
 
     @property
+    def called(self) -> tuple[str, ...]: ...
+
+    @property
     def has_product(self) -> bool: ...
 
     @property

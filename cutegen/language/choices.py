@@ -7,6 +7,7 @@ from typing import Any
 from cutegen.dtypes import Dtype
 from cutegen.foreign_dtypes import instead_of_dtype, meant_dtype
 from cutegen.language.names import nearest
+from cutegen.registry import ops
 
 
 def near_choice(value: Any, choices: list[str]) -> str | None:
@@ -16,6 +17,9 @@ def near_choice(value: Any, choices: list[str]) -> str | None:
     if all(choice.startswith("sm_") for choice in choices):  # sm_81 is no sm_89, but sm_90 is meant for sm_90a
         word = value.lower().replace("_", "").strip()
         return next((c for c in choices if len(word) > 3 and c.replace("_", "").startswith(word)), None)
+    meant: str | None = next((op.name for op in ops() if value.lower() in op.called), None)
+    if meant is not None and meant in choices:
+        return meant
     return meant_dtype(value, choices) if _are_dtypes(choices) else nearest(value, choices)
 
 

@@ -24,6 +24,7 @@ class Elementwise(Op):
     """Statements on elements of one coordinate; tensors broadcast along the modes that they lack."""
 
     name = "elementwise"
+    called = ("pointwise", "map", "unary", "binary")
     differentiable = True
     starter = """\
 summary: Adds two matrices, element by element.

@@ -49,6 +49,7 @@ class Gemm(Op):
     """
 
     name = "gemm"
+    called = ("matmul", "mm", "bmm", "linear")
     summary = "A [M,K] times B [N,K] transposed, or [L,M,K] times [L,N,K] of a batch, with an epilogue"
     has_product = True
     rate = "TFLOP/s"

@@ -30,6 +30,7 @@ class Op(ABC):
 
     name: str
     summary: str = ""  # for the schema: what is special about the op's compute
+    called: tuple[str, ...] = ()  # what others call it, where a spec's `op` may be meant for it
     has_product: bool = False  # whether `A @ B.T` may stand in its compute
     reserved: frozenset[str] = frozenset()  # names that the op's modules use besides those that all of them do
     has_reductions: bool = False  # whether `sum(x, N)` and the like may

@@ -34,6 +34,7 @@ class Rowwise(Op):
     """
 
     name = "rowwise"
+    called = ("reduction", "reduce", "row", "rows")
     summary = "reductions along a row, `sum(x, N)`, `mean`, `max`, `argmax` and others, with statements around them"
     has_reductions = True
     differentiable = True

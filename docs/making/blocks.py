@@ -26,7 +26,12 @@ class Block:
 
 def blocks(page: str) -> list[Block]:
     """The blocks of a page, a path of the repository."""
-    return [Block(found[1], found[2] or "", found[3]) for found in _FENCE.finditer(read(page))]
+    return blocks_of(read(page))
+
+
+def blocks_of(text: str) -> list[Block]:
+    """The blocks of a page's text, or of a part of it."""
+    return [Block(found[1], found[2] or "", found[3]) for found in _FENCE.finditer(text)]
 
 
 def specs(page: str) -> Iterator[str]:

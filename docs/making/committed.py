@@ -11,12 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from making import commands, compared, diagnostics, llms, reference
+from making import commands, compared, diagnostics, llms, recipes, reference
 from making.repository import ROOT
 
 PARTS: Mapping[str, tuple[str, Callable[[], str]]] = {
     "commands.md": ("verbs", commands.verbs),
     "comparison.md": ("compared", compared.table),
+    "recipes/index.md": ("questions", recipes.index),
 }
 """By page: the name of the part that is made, and what makes it."""
 

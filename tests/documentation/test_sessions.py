@@ -1,30 +1,20 @@
 """Terminal sessions on the pages match the commands' output: each command is run in the order of its page, in a
-matching folder.
-
-A block fenced as `console` has commands behind `$ `, each with all that it prints on both streams; `...` stands for
-lines that are left out, and at the end of a line for the rest of it. A block with a title is a file of that name.
-"""
+matching folder."""
 
 from __future__ import annotations
 
 import ast
-import os
 import re
-import shlex
 import shutil
-import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 from making.blocks import blocks, specs
+from pages_kit import assert_prints, commands, pattern, write_file
 from toy_family import FAMILY
 
 from cutegen import registry
-from cutegen.cli import cli
 from cutegen.codegen import Module, generate
 
 ROOT = Path(__file__).parents[2]
@@ -34,47 +24,13 @@ PAGES = {"tutorial.md": EMPTY, "reading.md": SPECS, "backward.md": SPECS, "model
 ELSEWHERE = {"export.md", "run.md", "upgrade.md"}  # whose commands tests of their own run
 LANGUAGE = ["docs/language.md", *sorted(f"docs/language/{page.name}" for page in (DOCS / "language").glob("*.md"))]
 OTHERS = ["README.md", *sorted(f"docs/{page.name}" for page in DOCS.glob("*.md") if page.name != "language.md")]
-READING = re.compile(r"^reading specs: \d+\n", re.MULTILINE)  # which a terminal shows for a moment
-
-
-def commands(session: str) -> Iterator[tuple[str, list[str]]]:
-    """The commands of a session, each with the lines that it prints."""
-    for part in re.split(r"^\$ ", session, flags=re.MULTILINE)[1:]:
-        command, *lines = part.splitlines()
-        yield command, lines
-
-
-def pattern(lines: list[str]) -> str:
-    """The pattern that an output shown as these lines must match."""
-    made = ""
-    for line in lines:
-        if line == "...":
-            made += r"(?:.*\n)*"
-        elif line.endswith(" ..."):
-            made += re.escape(line.removesuffix("...")) + r".*\n"
-        else:
-            made += re.escape(line.rstrip()) + r" *\n"
-    # How many checks there are changes with each that is new, and with it the widths of columns
-    made = re.sub(r"\d+(?=\\ (?:cases|host\\ checks))", r"\\d+", made)
-    return re.sub(r"(?:\\ ){2,}", r"\\ {2,}", made)
-
-
-def run(command: str, folder: Path) -> str:
-    """The output of a command."""
-    name, *arguments = shlex.split(command)
-    if name == "cutegen":
-        done = CliRunner().invoke(cli, arguments, prog_name="cutegen")
-        assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
-        return READING.sub("", done.output)
-    command = f"{shlex.quote(sys.executable)} {shlex.join(arguments)}" if name == "python" else command
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    shell = subprocess.run(command, shell=True, cwd=folder, env=environment, capture_output=True, text=True)
-    return shell.stdout + shell.stderr
 
 
 def test_what_is_left_out_is_all_that_may_differ() -> None:
     assert re.fullmatch(pattern(["a", "...", "b ...", "c"]), "a\nx\ny\nb and more\nc  \n")
     assert re.fullmatch(pattern(["a", "...", "b"]), "a\nb\n")
+    assert re.fullmatch(pattern([".../x.py: b ..."]), "/home/me/x.py: b and more\n")
+    assert not re.fullmatch(pattern([".../x.py: b"]), "x.py: b\n")
     counted = pattern(["49 cases, 105 host checks,  all within bounds"])
     assert re.fullmatch(counted, "50 cases, 9 host checks,     all within bounds\n")
     assert not re.fullmatch(counted, "50 cases, 9 host checks,  some within bounds\n")
@@ -94,13 +50,10 @@ def test_commands_print_what_the_page_shows(name: str, tmp_path: Path, monkeypat
     count = 0
     for block in blocks(f"docs/{name}"):
         if block.title:
-            (tmp_path / block.title).parent.mkdir(exist_ok=True)
-            (tmp_path / block.title).write_text(block.text, encoding="utf-8")
+            write_file(block, tmp_path)
         elif block.language == "console":
             for command, lines in commands(block.text):
-                said = re.sub(r"[ \t]+$", "", run(command, tmp_path), flags=re.MULTILINE)
-                said = said if said.endswith("\n") or not said else f"{said}\n"
-                assert re.fullmatch(pattern(lines), said), f"$ {command}\n{said}"
+                assert_prints(command, lines, tmp_path)
                 count += 1
     assert count
 

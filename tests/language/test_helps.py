@@ -92,6 +92,17 @@ def test_a_number_is_no_mode_and_an_output_has_names(change: tuple[str, str], to
     assert help in (found.help or "")
 
 
+@pytest.mark.parametrize(
+    ("word", "kind"),
+    [("pointwise", "elementwise"), ("Reduction", "rowwise"), ("matmul", "gemm"), ("elementwis", "elementwise")],
+)
+def test_a_kind_of_another_library_is_the_one_that_computes_it(word: str, kind: str) -> None:
+    """And the rest of the spec is read as one of that kind."""
+    found = found_in(SCALED.replace("op: elementwise", f"op: {word}"))
+    assert found[0].help == f"did you mean `{kind}`?"
+    assert kind != "elementwise" or len(found) == 1
+
+
 def test_inputs_have_a_1_or_no_modes() -> None:
     for shape in ("[M, 1]", "[1, N]", "[1, 1]", "[M, 1, N]", "[]"):
         assert not _has_errors(SCALED.replace("[M, 1]", shape)), shape

@@ -4,7 +4,7 @@ memory."""
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import replace
@@ -42,6 +42,8 @@ def pretended_gpu(target: str, memory: Memory, multiprocessors: int | None = Non
         for name, value in _torch_cuda(target, gpu).items():
             stack.enter_context(mock.patch.object(torch.cuda, name, value))
         for patch in _dsl(target, gpu):
+            stack.enter_context(patch)
+        for patch in _outputs():
             stack.enter_context(patch)
         stack.enter_context(_backward(memory))
         stack.enter_context(_mode(memory))
@@ -143,6 +145,25 @@ def _dsl(target: str, gpu: Gpu) -> Iterator[Any]:
     yield mock.patch.object(HardwareInfo, "__init__", made)
     yield mock.patch.object(HardwareInfo, "get_device_multiprocessor_count", lambda self: gpu.sms)
     yield mock.patch.object(HardwareInfo, "get_max_active_clusters", clusters)
+
+
+def _outputs() -> Iterator[Any]:
+    """Patches of the function that generated modules make their outputs with, which no mode of torch sees: for modules
+    that are imported meanwhile, and in those that were imported before."""
+    import torch
+
+    guards: Any = torch._C._dynamo.guards
+    name = "_empty_strided_cuda"
+    real = getattr(guards, name, None)
+
+    def empty(sizes: Sequence[int], strides: Sequence[int], dtype: Any) -> Any:
+        return torch.empty_strided(tuple(sizes), tuple(strides), dtype=dtype, device="cuda")
+
+    if real is not None:
+        yield mock.patch.object(guards, name, empty)
+        for module in list(sys.modules.values()):
+            if vars(module).get("_EMPTY") is real:
+                yield mock.patch.object(module, "_EMPTY", empty)
 
 
 def _backward(memory: Memory) -> Any:

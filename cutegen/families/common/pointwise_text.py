@@ -208,7 +208,7 @@ def _operand(plan: PointwisePlan, o: Operand, taken: Collection[str]) -> Operand
         predicate=predicate,
         clear=_clear(plan, o) if masked else "",
         broadcast=o.broadcast,
-        strides=f"({', '.join(strides)})",
+        strides=python_tuple(strides),
         write=o.write,
         values=values,
         loading=copy_atom(spec, o, plan.pointwise.vector, "CopyG2ROp"),

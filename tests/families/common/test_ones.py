@@ -77,6 +77,19 @@ WAYS = {
 ROWS = 5
 
 
+LINE = """\
+cutegen: 1
+kernel: clipped
+op: elementwise
+tensors:
+  G: {shape: [N], dtype: f32}
+  c: {shape: [], dtype: f32}
+  Y: {shape: [N], dtype: f32, role: out}
+compute: Y = minimum(G, c)
+targets: [sm_90a]
+"""
+
+
 def _given(*names: str) -> list:
     """Tensors as torch has them after reductions with `keepdim`, and a number."""
     generator = torch.Generator().manual_seed(1)
@@ -100,6 +113,12 @@ def test_elementwise(tmp_path: Path) -> None:
     x, y, (s, w, c) = torch.randn(ROWS, 16), torch.empty(ROWS, 16), _given("s", "w", "c", "16")
     _run(SCALED, tmp_path, x, s, w, c, y=y)
     torch.testing.assert_close(y, x * s + w * c)
+
+
+def test_elementwise_along_one_mode(tmp_path: Path) -> None:
+    g, y, c = torch.randn(1000), torch.empty(1000), torch.tensor(0.25)
+    _run(LINE, tmp_path, g, c, y=y)
+    assert y.equal(torch.minimum(g, c))
 
 
 @pytest.mark.parametrize("way", WAYS)
