@@ -20,7 +20,7 @@ from typing import Any
 from unittest import mock
 
 _LAUNCHES = "generate_launch_op"  # the function that makes a launch in host code, and a check of its shared memory
-_NEAR = 4  # calls from there to where the target is told
+_NEAR = 4  # calls between that one and the read of the target
 _PLAIN = (bool, int, float, str, type(None))
 _FAKES = ("_FakeTensor", "_FakeStream")  # whose text says of which type they are, strides and alignment included
 
