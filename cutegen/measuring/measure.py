@@ -19,6 +19,7 @@ from cutegen.measuring.model import SPREAD_LIMIT, Failure, Kind, Limits, Measure
 from cutegen.peers.peer import Peer
 from cutegen.peers.peers import choose, rounds_between
 from cutegen.reference.bounds import Expected, evaluate
+from cutegen.reference.taking import Index, index_of
 from cutegen.verification.compare import Comparison, compare, together
 from cutegen.verification.runner import describe
 
@@ -71,6 +72,7 @@ class Reference:
 
     expected: Mapping[str, Expected]
     share: float = 0.0
+    indices: Mapping[str, Index] = field(default_factory=dict)  # of outputs whose elements are at places
 
     def for_peer(self, spec: KernelSpec) -> Reference:
         """The same with room for a few roundings to the narrowest of the spec's types; factors of 8 bits are none,
@@ -85,7 +87,8 @@ class Reference:
 
     def judge(self, results: Sequence[torch.Tensor]) -> Comparison:
         found = {}
-        for (name, wanted), result in zip(self.expected.items(), results, strict=True):
+        for (name, wanted), whole in zip(self.expected.items(), results, strict=True):
+            result = whole[self.indices[name]] if name in self.indices else whole
             found[name] = compare(result, *(self._with_room(wanted, result) if self.share else wanted))
             if not found[name].ok and len(results) > 1:
                 found[name] = replace(found[name], reason=f"{name}{found[name].reason}")
@@ -201,7 +204,9 @@ def _steady(timings: dict[str, Timing], kernel: str, shape: Mapping[str, int], f
 
 def _reference(arguments: Arguments) -> Reference:
     # Not the spec's tolerance, which is for the shapes that it verifies: it does not grow with k
-    return Reference(evaluate(arguments.spec, arguments.named(0), arguments.scalars))
+    spec, given = arguments.spec, arguments.named(0)
+    indices = {tensor.name: index_of(tensor, given) for tensor in spec.outputs if tensor.at}
+    return Reference(evaluate(spec, given, arguments.scalars), indices=indices)
 
 
 def _checked(candidate: Candidate, reference: Reference | None, watch: Stopwatch[Any]) -> Checked | None:

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from measuring_kit import FakeWatch, Recording, elementwise, gemm, module_of, steady
 
 from cutegen.codegen import Module, generate
-from cutegen.measuring import contenders
+from cutegen.language.reader import read_specs
+from cutegen.measuring import contenders, measure
 from cutegen.measuring.arguments import COLD, Arguments, bytes_of, make_arguments, sets_for
 from cutegen.measuring.clock import MOST_LAUNCHES, Contender
 from cutegen.measuring.host import host_times
@@ -491,3 +492,15 @@ def test_the_kernel_is_called_as_users_call_it() -> None:
     contenders.kernel("work", work, arguments).contender.calls[0]()
     a, b, alpha, c = seen[0]
     assert (a, b, c) == arguments.sets[0] and alpha == 0.75
+
+
+def test_results_at_places_are_compared_there() -> None:
+    """Of an output that is written at places the elements there are judged, and no others."""
+    text = "cutegen: 1\nkernel: append\nop: elementwise\ntensors:\n  K: {shape: [T, D], dtype: f32}\n"
+    text += "  slots: {shape: [T], dtype: i64}\n  cache: {shape: [S, D], dtype: f32, role: out, at: {S: slots}}\n"
+    (spec,) = read_specs(text + "compute: cache = K\n", "specs/append.yaml")
+    arguments = make_arguments(spec, {"T": 4, "S": 9, "D": 3}, 1, "cpu")
+    given, reference = arguments.named(0), measure._reference(arguments)
+    right = given["cache"].index_put((given["slots"],), given["K"])
+    assert reference.judge([right]).ok
+    assert not reference.judge([right.roll(1, 0)]).ok
