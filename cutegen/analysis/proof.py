@@ -60,7 +60,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class Proof:
-    """Everything that is known of a kernel before it is compiled, of the plan that it is printed from."""
+    """Everything that is known of a kernel before it is compiled, from its plan."""
 
     kernel: str
     claims: tuple[Claim, ...]

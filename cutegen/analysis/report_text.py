@@ -18,7 +18,7 @@ _ASSUMED = (
 
 def as_lines(proof: Proof) -> list[str]:
     """The report as a person reads it, without a line's end or a comment sign."""
-    lines = [f"proof of {proof.kernel}, of the plan that it is printed from"]
+    lines = [f"proof of {proof.kernel}, from its plan"]
     titles = {
         "coverage": "coverage",
         "bounds": "bounds, for every size that the host accepts",
@@ -41,12 +41,12 @@ def as_lines(proof: Proof) -> list[str]:
             lines += ["", f"  shared memory{of_case}", *_shared(part)]
         lines += ["", f"  occupancy{of_case}", *(f"    {_occupied(o)}" for o in part.occupancy)]
     if proof.scratch:
-        lines += ["", "  workspaces, memory of a call's own that passes on what one kernel wrote", *_scratch(proof)]
+        lines += ["", "  workspaces, the call's own memory between kernels", *_scratch(proof)]
     if proof.rooflines:
         lines += ["", "  roofline", *_table([_roof(r) for r in proof.rooflines])]
         waves = [[_on(r), *_waves(r.tiled)] for r in proof.rooflines if r.tiled is not None]
         if waves:
-            lines += ["", "  waves of tiles, as many as there are multiprocessors for", *_table(waves)]
+            lines += ["", "  waves of tiles, on all multiprocessors", *_table(waves)]
     for choice in proof.choices:
         sizes = " ".join(f"{mode}={size}" for mode, size in choice.sizes.items())
         cells = [
@@ -55,9 +55,9 @@ def as_lines(proof: Proof) -> list[str]:
         ]
         if choice.estimates:
             on = f"on {choice.multiprocessors} multiprocessors"
-            lines += ["", f"  estimates of what a call takes {on}, {sizes}", *_table(cells)]
+            lines += ["", f"  estimated time of a call {on}, {sizes}", *_table(cells)]
         else:
-            lines += ["", f"  what a call takes, {sizes}", f"    {choice.taken}, which is not compared with others"]
+            lines += ["", f"  the kernel of a call, {sizes}", f"    {choice.taken}, which is not compared with others"]
     return lines
 
 
@@ -121,7 +121,7 @@ def _waves(w: Waves) -> list[str]:
     return [
         f"{count(w.tiles, 'tile')}{whose}, {w.at_once} at once",
         f"{count(w.count, 'wave')}, {last}" if w.count > 1 else f"1 wave, filled to {w.last:.0%}".replace("%", " %"),
-        f"{w.busy:.1%} busy, where all tiles take as long".replace("%", " %"),
+        f"{w.busy:.1%} busy, if all tiles take equally long".replace("%", " %"),
     ]
 
 

@@ -44,7 +44,7 @@ def compared_cases(spec: KernelSpec[Cases], ones: Sequence[KernelSpec], report: 
     origins: list[Path] = [("schedule", one) for one in written]
     report.source, report.inferred = spread(spec.source, origins), spread_paths(report.inferred, origins)
     for place in range(number, number + len(found)):
-        report.infer("one of those that are compared where a case by cost says nothing else", "schedule", place)
+        report.infer("one of the schedules compared for a case by cost without other keys", "schedule", place)
     return replace(spec, schedule=Cases(tuple(cases)), source=report.source)
 
 
@@ -76,7 +76,7 @@ def _by_cost(spec: KernelSpec, choice: Choice, others: int) -> Choice:
     one = having(replace(spec, divisible={**spec.divisible, **steps}), choice.schedule, choice.targets)
     found = schedules_of(one)
     if len(found) == 1:
-        return replace(choice, schedule=found[0], why=f"{choice.why}; with the least estimate for these sizes")
+        return replace(choice, schedule=found[0], why=f"{choice.why}; with the lowest estimate for these sizes")
     if not found or len(found) > MAX_CASES - others:
         return choice
     return replace(choice, conditions=replace(choice.conditions, align=1, by_cost=True))

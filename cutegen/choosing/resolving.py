@@ -39,17 +39,17 @@ def resolve(spec: Spec, report: Report) -> KernelSpec:
     family_of_cases()
     source = spread(known.source, [("schedule",)] * len(choices))
     report.source = source
-    what = "each target has its fastest atom, and a call the kernel that its sizes and addresses fit"
+    what = "the fastest atom of each target, and for each call a kernel that fits its sizes and addresses"
     compared = any(choice.conditions.by_cost for choice in choices)
     uncompared = any(not choice.conditions.by_cost for choice in choices)
     report.infer(
-        f"{what}; of those that are compared, the one with the least estimate" if compared else what, "schedule"
+        f"{what}; of those that are compared, the one with the lowest estimate" if compared else what, "schedule"
     )
     for number, choice in enumerate(choices):
         report.infer(choice.why, "schedule", number, *ATOM)
     for path in known.source.values.keys() - spec.source.values.keys():
         what = "any address" if path[0] == "tensors" else "any size"
-        rest = "; a multiple that is promised leaves out the case for the rest" if uncompared else ""
+        rest = "; a promised multiple makes the case for the rest unnecessary" if uncompared else ""
         report.infer(f"{what} is taken{rest}", *path)
     cases = Cases(tuple(Case(choice.conditions, choice.schedule) for choice in choices))
     chosen = replace(whole, schedule=cases, source=source)
@@ -114,7 +114,7 @@ def fastest(spec: Spec, target: str) -> Choice:
         schedule = with_value(option, ATOM, family.atoms[0])
         error = tried(having(spec, schedule, (target,)))[1]
         if error is None:
-            why = "the fastest that the types and the targets have"
+            why = "the fastest for the types and the targets"
             return Choice(schedule, (target,), "; ".join([why, *refused]))
         refused.append(f"not {family.atoms[0]}: {error}")
     last = spec.schedule.options[-1]

@@ -26,7 +26,7 @@ def resolve(spec: KernelSpec, report: Report) -> KernelSpec:
     if cases:
         family_of_cases()
         spec = replace(spec, schedule=Cases(cases))
-        report.infer("how long rows are decides", "schedule")
+        report.infer("by row length", "schedule")
     return family_of(spec).resolve(spec, report)
 
 

@@ -69,7 +69,7 @@ def test_the_proof_is_in_comments_of_a_spec_that_builds_the_same(path: Path) -> 
     documents = result.stdout.split("---\n")
     assert len(documents) == len(before)
     for printed, module in zip(documents, before, strict=True):
-        spec, told = printed.split(f"# proof of {module.spec.kernel}, of the plan that it is printed from\n")
+        spec, told = printed.split(f"# proof of {module.spec.kernel}, from its plan\n")
         assert "\nkernel: " in f"\n{spec}" and all(line.startswith("#") for line in told.splitlines())
         assert "# " + "\n# ".join(filter(None, as_lines(prove(module.plan))[1:3])) in printed
         assert "FAILS" not in told

@@ -144,7 +144,7 @@ def test_promises_leave_one_case_for_a_target() -> None:
 def test_each_case_has_the_reason_for_its_own_atom_where_one_stands_for_several() -> None:
     found, report = resolved(text())
     whys = [report.inferred["schedule", number, "mma", "atom"] for number in range(len(found.schedule.cases))]
-    fastest = "the fastest that the types and the targets have"
+    fastest = "the fastest for the types and the targets"
     assert len(whys) > 3 and whys[:-2] == [fastest] * (len(whys) - 2)
     assert whys[-2].startswith(fastest) and whys[-1].startswith("as before it, with narrow accesses")
 

@@ -16,6 +16,7 @@ ROOT = Path(__file__).parents[2]
 PHRASES = (
     "nothing wrote",
     "nothing has written",
+    "nothing had written",
     "stand anywhere",
     "stands anywhere",
     "wherever it stands",

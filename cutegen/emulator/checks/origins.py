@@ -93,7 +93,7 @@ class Origins:
         read = self._slots_of(instruction)
         for slot in read:
             if lanes.bits[slot] is None and lanes.wide[slot] is None:
-                self._of[slot] = self._of_register(slot, instruction, "nothing has")
+                self._of[slot] = self._of_register(slot, instruction, "was never")
         before, found = dict(lanes.poison), self._sources(read, instruction, lanes)
         self.stored, self.loaded = found, None
         operation(lanes, mask)

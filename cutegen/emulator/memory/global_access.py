@@ -359,9 +359,9 @@ class GlobalAccess:
             own = spread(flags, (*self.shape, size))[lane]
             where = arena.start + value_at(index, lane, self.shape) * size + int(((own & UNWRITTEN) != 0).argmax())
             element = arena.element(where)
-            return f"{arena.name}{'' if element is None else list(element)}, which nothing had written"
+            return f"{arena.name}{'' if element is None else list(element)}, which was never written"
 
-        what = f"{arena.name}, where nothing had written"
+        what = f"{arena.name}, at elements never written"
         origins.load(origins.add(instruction, describe, what, arena.name))
 
 

@@ -117,7 +117,7 @@ class LocalMemory:
             bad = [bool(value_at(one, lane, self.shape)) for one in poison]
             return f"byte {value_at(rows, lane, self.shape) + bad.index(True)} of local memory, never written"
 
-        unwritten = origins.add(instruction, describe, "local memory, where nothing had written")
+        unwritten = origins.add(instruction, describe, "uninitialised local memory")
         for i, bad in reversed(list(enumerate(poison))):
             marks = self._take(self._marks, rows + i)
             origins.load(np.where(bad, np.where(marks != 0, marks, unwritten), 0))

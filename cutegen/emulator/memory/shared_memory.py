@@ -246,9 +246,9 @@ class SharedMemory:
         def describe(lane: tuple[int, int]) -> str:
             bad = [bool(value_at(flag, lane, self.shape)) for flag in flags]
             byte = (value_at(access.rows, lane, self.shape) + bad.index(True)) * self.unit
-            return f"byte {byte} of shared memory, which nothing had written"
+            return f"byte {byte} of shared memory, which was never written"
 
-        unwritten = origins.add(access.instruction, describe, "shared memory, where nothing had written")
+        unwritten = origins.add(access.instruction, describe, "uninitialised shared memory")
         for j, flag in reversed(list(enumerate(flags))):
             found = self._kept_origins()[spread(rows, self._wide(rows)) + j, self._columns(access)]
             origins.load(np.where(flag != 0, np.where(found != 0, found, unwritten), 0))

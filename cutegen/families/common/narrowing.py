@@ -44,7 +44,7 @@ def _fallback(
     opened = mode not in spec.static and whole % vector != 0
     narrows = vector > 1 and (opened or any(t.name in _free(spec, report) for t in moved))
     if written is None and narrows:
-        report.infer("any sizes, strides and addresses are taken", "schedule", "copy", "fallback")
+        report.infer("all sizes, strides and addresses are accepted", "schedule", "copy", "fallback")
         return "narrow"
     unaligned = any((t.align or 1) < vector * t.dtype.bytes for t in moved)
     if written == "narrow" and not (narrows or (vector > 1 and unaligned)):

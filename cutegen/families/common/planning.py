@@ -21,7 +21,7 @@ from cutegen.planning.targets import infer_targets
 def resolve_tensors(spec: KernelSpec, report: Report, default_major: Mapping[str, str]) -> KernelSpec:
     """The spec with majorness and alignment of its tensors.
 
-    Majorness is that of `default_major`, by tensor, else the last mode, as torch lays out a new tensor; alignment is 16
+    Majorness is that of `default_major`, by tensor, else the last mode, torch's default; alignment is 16
     bytes (torch's own is more).
     """
     tensors = []
@@ -30,7 +30,7 @@ def resolve_tensors(spec: KernelSpec, report: Report, default_major: Mapping[str
         if major is None and tensor.modes:
             major = default_major.get(tensor.name, tensor.contiguous)
             last = major == tensor.contiguous
-            why = "the last mode, as torch lays out a new tensor" if last else f"neighbours lie along {major}"
+            why = "the last mode, torch's default" if last else f"neighbours lie along {major}"
             report.infer(why, "tensors", tensor.name, "major")
         if align is None:
             align = 16 if tensor.modes else tensor.dtype.bytes

@@ -38,7 +38,7 @@ def _coverage(plan: ElementwisePlan) -> Iterator[Claim]:
         of = f"{output.name}: " if len(outputs) > 1 else ""
         wrong = (*miscounted(plan, layout), *not_stored(plan, output))
         if plan.partition == "inner":
-            what = f"{of}every thread has each element of its tile ({modes}) once, and a tile of its own"
+            what = f"{of}each thread has every element of its own tile ({modes}) once"
             yield covered_once(what, _alone(layout), plan.tiler, ("schedule", "tiler"), 1, wrong)
         else:
             what = f"{of}the threads of a block have each element of its tile ({modes}) exactly once"

@@ -1,6 +1,6 @@
 """The grid of an elementwise kernel: a block for each tile, or for as many tiles as it has threads (inner).
 
-`blocks` says how many there are, `grid_text` how `launch` computes them, `most_tiles` how many it may count.
+`blocks` sets their number, `grid_text` how `launch` computes them, `most_tiles` how many it may count.
 """
 
 from __future__ import annotations

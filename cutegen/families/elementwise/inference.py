@@ -50,7 +50,7 @@ def resolve(spec: Spec, report: Report) -> Spec:
         report.infer(why, "schedule", "partition")
     if schedule.scheduler.raster is None:
         schedule = replace(schedule, scheduler=Walk(raster=spec.lead.major))
-        why = f"{spec.output.name} is contiguous along it: blocks that run together touch the same pages of memory"
+        why = f"{spec.output.name} is contiguous along it: concurrent blocks access the same memory pages"
         report.infer(why, "schedule", "scheduler", "raster")
     if not is_sound(replace(spec, schedule=schedule)):
         return replace(spec, schedule=schedule)  # lint says why
@@ -97,7 +97,7 @@ def _infer_inner_outer(spec: Spec, schedule: ElementwiseSchedule, report: Report
     if schedule.thread_layout is None:
         shape = along_major(spec, *_dealt_to(spec, schedule.tiler or {}, run))
         schedule = replace(schedule, thread_layout=layouts.row_major(shape, major_index(spec)))
-        why = f"as many as the tiler is a multiple of, up to {THREADS}" if schedule.tiler else _WARPS
+        why = f"the largest divisor of the tiler, up to {THREADS}" if schedule.tiler else _WARPS
         report.infer(why, "schedule", "thread_layout")
     if schedule.tiler is None:
         assert schedule.thread_layout is not None
@@ -218,11 +218,11 @@ def _infer_copy(spec: Spec, schedule: ElementwiseSchedule, report: Report) -> El
         copy = replace(copy, bits=vector * widest_bits(spec))
         why = "the contiguous run of a thread, and the tensors' alignment"
         if schedule.partition == "inner_outer":
-            why = "one element: the threads deal out what one access moves"
+            why = "one element: the threads share single accesses"
         report.infer(why, "schedule", "copy", "bits")
     if copy.evict_priority is None:
         copy = replace(copy, evict_priority="evict_normal")
-        report.infer("the hardware's own", "schedule", "copy", "evict_priority")
+        report.infer("the hardware's default", "schedule", "copy", "evict_priority")
     return replace(schedule, copy=copy)
 
 

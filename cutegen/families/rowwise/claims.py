@@ -99,7 +99,7 @@ def _whole_row(plan: RowwisePlan) -> Claim:
 def _no_longer(plan: RowwisePlan) -> str:
     """Why no row of a launch is longer than the threads hold that it has."""
     if plan.longer is not None:
-        return f"with {plan.row} above {plan.row_tile} a launch has more threads a row, or the other kernel"
+        return f"with {plan.row} above {plan.row_tile} a launch has more threads per row, or the other kernel"
     return f"the host takes {plan.row} up to {plan.row_tile} only"
 
 

@@ -29,7 +29,7 @@ def infer_online(spec: Spec, report: Report) -> Spec:
         return spec
     if not has_exponentials_above(spec) and (near or not has_squares_around(spec)):
         return spec
-    report.infer("a walk over the row is spared", "schedule", "online")
+    report.infer("it saves a walk over the row", "schedule", "online")
     return replace(spec, schedule=replace(schedule, online="walked"))
 
 
@@ -43,7 +43,7 @@ def infer_math(spec: Spec, report: Report) -> Spec:
     of_elements = [t for t in spec.assigned if row in t.shape]
     summed = not of_elements and only_sums_exponentials(spec)
     wide = None if summed else next((t for t in of_elements or spec.assigned if t.dtype.bits > 16), None)
-    why = "what is stored of each element has 16 bits at most" if wide is None else f"{wide.name} is {wide.dtype.value}"
-    why = "a row has sums of them only, whose largest ones are the most exact" if summed else why
+    why = "stored results have at most 16 bits" if wide is None else f"{wide.name} is {wide.dtype.value}"
+    why = "a row only sums them, and the largest are the most exact" if summed else why
     report.infer(why, "schedule", "math")
     return replace(spec, schedule=replace(spec.schedule, math="fast" if wide is None else "precise"))

@@ -97,13 +97,13 @@ def _infer_scheduler(spec: Spec, report: Report) -> Spec:
         if columns:
             why = f"{columns[0].tensor} is reduced over the rows"
         elif walk.blocks is not None:
-            why = "`blocks` says how many there are"
+            why = "`blocks` sets their number"
         elif spec.taken:
             kind, why = "grid", "each block looks up the places of its rows"
         elif cluster_of(spec) > 1 and _is_whole(spec) and (meetings == 1 or loads_ahead(spec)):
             why = "a cluster loads its next rows while its blocks wait for each other"
         else:
-            kind, why = "grid", "no block has to know of other rows"
+            kind, why = "grid", "blocks are independent of other rows"
         walk = replace(walk, kind=kind)
         report.infer(why, "schedule", "scheduler", "kind")
     if walk.kind == "persistent" and walk.blocks is None:
@@ -122,7 +122,7 @@ def _infer_scheduler(spec: Spec, report: Report) -> Spec:
         report.infer("the next rows are loaded while a block computes", "schedule", "pipeline", "stages")
     if walk.raster is None and (mode := beside(spec)) is not None:
         walk = replace(walk, raster=mode)
-        report.infer("rows that run together are neighbours in memory", "schedule", "scheduler", "raster")
+        report.infer("concurrent rows are neighbours in memory", "schedule", "scheduler", "raster")
     return replace(spec, schedule=replace(spec.schedule, scheduler=walk, pipeline=pipeline))
 
 
@@ -140,7 +140,7 @@ def _infer_copy(spec: Spec, report: Report) -> Spec:
         report.infer("the tensors' alignment, and the row's length", "schedule", "copy", "bits")
     if copy.evict_priority is None:
         copy = replace(copy, evict_priority="evict_normal")
-        report.infer("the hardware's own", "schedule", "copy", "evict_priority")
+        report.infer("the hardware's default", "schedule", "copy", "evict_priority")
     return replace(spec, schedule=replace(spec.schedule, copy=copy))
 
 
@@ -173,11 +173,11 @@ def _infer_keep(spec: Spec, report: Report) -> Spec:
     size, blocks = spec.static.get(row), cluster_of(spec)
     most = f"{MAX_THREADS} threads" if blocks == 1 else f"{blocks} blocks of {MAX_THREADS} threads"
     if size is None:
-        keep, why = "reload", f"{row} may be of any length"
+        keep, why = "reload", f"{row} may have any length"
     elif -(-size // (MAX_THREADS * blocks)) > most_values(spec, MAX_THREADS):
-        keep, why = "reload", f"a row of {size} is more than {most} hold"
+        keep, why = "reload", f"a row of {size} is too long for {most}"
     else:
-        keep, why = "registers", f"{most} at most hold a row of {size}"
+        keep, why = "registers", f"{most} hold a row of {size} at most"
     if (tiler := schedule.tiler or {}).get(row) is not None and size is not None and keep == "registers":
         whole = tiler[row] * blocks
         keep, why = ("registers", why) if whole >= size else ("reload", f"the tiler has {whole} of {size}")
@@ -208,19 +208,19 @@ def _infer_lengths(spec: Spec, report: Report) -> Spec:
     schedule, row = spec.schedule, row_of(spec)
     if schedule.keep is None:
         schedule = replace(schedule, keep="registers")
-        why = "may be of any length, and a block holds most rows" if row not in spec.static else "is held whole"
+        why = "may have any length, and a block holds most rows" if row not in spec.static else "is held whole"
         report.infer(f"{row} {why}", "schedule", "keep")
     if schedule.keep != "registers" or row in spec.static:
         return replace(spec, schedule=schedule)
     if schedule.shorter is None:
         fewer = _adapts(spec)
         schedule = replace(schedule, shorter="fewer_threads" if fewer else "mask")
-        why = f"{row} decides how many threads hold a row" if fewer else "a row has as many threads as is written"
+        why = f"{row} determines the threads per row" if fewer else "the number of threads per row is written"
         report.infer(why, "schedule", "shorter")
     if schedule.longer is None:
         any_length = schedule.fewer_threads and not program(spec).columns
         schedule = replace(schedule, longer="reload" if any_length else "refuse")
-        why = "rows of any length are taken" if any_length else "a row is held whole"
+        why = "rows of any length are accepted" if any_length else "a row is held whole"
         report.infer(why, "schedule", "longer")
     return replace(spec, schedule=schedule)
 
@@ -232,7 +232,7 @@ def _infer_threads(spec: Spec, report: Report) -> Spec:
         return spec
     length = (schedule.tiler or {}).get(row) or _share(spec)
     if schedule.keep == "smem" and length is not None and row not in (schedule.tiler or {}):
-        threads, why = walking_smem(spec, length)[0], "of a piece of the row in shared memory"
+        threads, why = walking_smem(spec, length)[0], "for a piece of the row in shared memory"
     elif schedule.fewer_threads:
         threads, why = MOST, "of the longest rows that a block holds"
         held, most, length = held_values(spec) * cluster_of(spec), longest(spec), (schedule.tiler or {}).get(row)
@@ -319,7 +319,7 @@ def _infer_tiler(spec: Spec, report: Report) -> Spec:
             tiler[mode] = 1 if schedule.keep == "smem" else max(1, THREADS // threads)
             why = f"{tiler[mode] * threads} threads"
         else:
-            tiler[mode], why = 1, "rows lie along the mode beside them"
+            tiler[mode], why = 1, "rows lie along the adjacent mode"
         report.infer(why, "schedule", "tiler", mode)
     return replace(spec, schedule=replace(schedule, tiler={mode: tiler[mode] for mode in spec.lead.shape}))
 
@@ -332,7 +332,7 @@ def _infer_predication(spec: Spec, report: Report) -> Spec:
         tile = _guarded(spec, mode)
         if mode not in predication and mode == beside(spec) and schedule.fewer_threads:
             predication[mode] = "mask"
-            report.infer("a block has several rows where they are short", "schedule", "predication", mode)
+            report.infer("a block has several short rows", "schedule", "predication", mode)
         elif mode not in predication and mode == row and schedule.keep == "registers" and row not in spec.static:
             predication[mode] = "mask"
             report.infer(f"rows may be shorter than the tile's {tile}", "schedule", "predication", mode)

@@ -32,7 +32,7 @@ def summed_lengths(spec: Spec, most: int, alone: bool = False) -> dict[int, int]
 
 
 def infer_summed(spec: Spec, report: Report) -> Spec:
-    """A row of fixed size has as many threads as hold it, as in a kernel of any length, where no power of two does.
+    """A row of fixed size has the threads that hold it, as in a kernel of any length, where no power of two does.
 
     Not where a schedule says what else depends on that number.
     """
@@ -44,7 +44,7 @@ def infer_summed(spec: Spec, report: Report) -> Spec:
     blocks = next((count for count, bound in summed_lengths(spec, most).items() if size <= bound), None)
     if blocks is None or blocks == _filled(spec, size, most):
         return spec
-    report.infer(f"a row of {size} has as many threads as hold it", "schedule", "shorter")
+    report.infer(f"a row of {size} has the threads that hold it", "schedule", "shorter")
     schedule = replace(schedule, shorter="fewer_threads")
     if blocks > 1:
         report.infer(f"{blocks} blocks hold a row of {size} best", "schedule", "cluster")

@@ -12,18 +12,18 @@ NEXT = "xor.b32 %r7, %r6, 4;\nbar.sync 0;\nld.shared.b32 %r8, [%r7];\n"
 COPY = "cp.async.ca.shared.global [%r6], [{}], 4;\ncp.async.wait_all;\n"
 ORIGINS = {  # what is stored, what is said of it, and the start of the instruction that is shown
     "shared memory": ("ld.shared.b32 %r9, [%r6+12];\nadd.s32 %r8, %r9, 1;\n", "byte 12 of shared memory", "ld.shared"),
-    "a register": ("add.s32 %r9, %r30, 1;\nmov.b32 %r8, %r9;\n", "register %r30, which nothing", "add.s32 %r9"),
-    "an output": ("ld.global.b32 %r8, [%rd12+128];\n", "B[32], which nothing had written", "ld.global"),
+    "a register": ("add.s32 %r9, %r30, 1;\nmov.b32 %r8, %r9;\n", "register %r30, which was never", "add.s32 %r9"),
+    "an output": ("ld.global.b32 %r8, [%rd12+128];\n", "B[32], which was never written", "ld.global"),
     "a register through shared memory": ("st.shared.b32 [%r6], %r30;\n" + NEXT, "register %r30", "st.shared"),
-    "an output through shared memory": (COPY.format("%rd12") + NEXT, "B[1], which nothing had written", "cp.async"),
+    "an output through shared memory": (COPY.format("%rd12") + NEXT, "B[1], which was never written", "cp.async"),
     "another barrier": (
         "bar.sync 0;\nld.shared.b32 %r8, [%r6];\n",
-        "nothing had written, after 1 barrier",
+        "never written, after 1 barrier",
         "ld.shared",
     ),
     "another lane": (
         "ld.global.b32 %r9, [%rd12];\nshfl.sync.bfly.b32 %r8, %r9, 1, 31, -1;\n",
-        "B, where nothing had written",
+        "B, at elements never written",
         "ld.global",
     ),
     "a product": (

@@ -192,6 +192,6 @@ def test_what_a_warp_makes_of_a_value_that_one_thread_has_not(exchange: str) -> 
     assert go(indexed(HALF + exchange + store.format("%r0")), in_and_out(16)).ok
     found = fault(indexed(HALF + exchange + store.format("%r8")), in_and_out(16))
     assert (found.kind, found.thread) == ("never-written", (0, 0, 0))
-    assert "register %r30, which nothing has written" in found.notes[0].text
+    assert "register %r30, which was never written" in found.notes[0].text
     members = "mov.b32 %r8, 1;\n@%p1 redux.sync.add.u32 %r8, %r9, 65535;"
     assert go(indexed(HALF + members + store.format("%r8")), in_and_out(16)).ok

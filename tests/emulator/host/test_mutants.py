@@ -198,7 +198,7 @@ WORKSPACES = [
     Mutant(TURNED, "a row of blocks too few", ROWS, "grid=[cutlass.max(along - 1, 1), ", "never-written"),
     Mutant(TURNED, "a column of blocks too few", COLUMNS, "cutlass.max(deep - 1, 1)", "never-written"),
     Mutant(TURNED, "no block for an empty k", COLUMNS, "deep"),
-    Mutant(TURNED, "never filled", FILL, "        pass", "workspace 1.*, which nothing had written"),
+    Mutant(TURNED, "never filled", FILL, "        pass", "workspace 1.*, which was never written"),
     Mutant(TURNED, "filled after the product", rf"(?s)({FILL})(.*?stream=stream\)\n)", r"\2\1\n", "never-written"),
     Mutant(TURNED, "product twice, with too few blocks", PRODUCT, rf"{FEWER}{FEWER}", "output-not-written"),
 ]

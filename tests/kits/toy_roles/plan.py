@@ -42,7 +42,7 @@ def resolve(spec: Spec, report: Report) -> Spec:
             report.infer("enough to hide loads", "schedule", field)
     if not spec.targets:
         spec = replace(spec, targets=("sm_90a",))
-        report.infer("wgmma is Hopper's", "targets")
+        report.infer("wgmma needs Hopper", "targets")
     return spec
 
 

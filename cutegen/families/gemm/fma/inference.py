@@ -75,7 +75,7 @@ def _infer_stages(spec: Spec, schedule: GemmSchedule, report: Report) -> GemmSch
     if tiles + 1 < STAGES:  # all tiles can be on their way before the first one is used
         stages, why = LEAST_STAGES, f"{k} has {tiles} tile{'s' * (tiles != 1)}"
     elif min(sides) >= SIDE and prod(sides) * depth >= LONG:
-        stages, why = LEAST_STAGES, "a tile takes longer to multiply than the next one to arrive"
+        stages, why = LEAST_STAGES, "multiplying a tile takes longer than loading the next"
     elif not _fit(spec, schedule, STAGES):
         stages, why = LEAST_STAGES, f"{STAGES} do not fit the shared memory of every target"
     return filled(schedule, report, ("pipeline", "stages"), stages, why)
@@ -98,7 +98,7 @@ def _infer_store(spec: Spec, schedule: GemmSchedule, report: Report) -> GemmSche
     if schedule.pipeline.store is not None or all(schedule.copies[x.name].atom != "universal" for x in (a, b)):
         return schedule
     depth = tile_of(schedule, k)
-    store, why = depth - 1, "as late as the barrier lets it"
+    store, why = depth - 1, "as late as the barrier allows"
     if depth <= SHALLOW:
-        store, why = max(0, depth - 3), "ahead of the barrier, so that reads behind it need not queue"
+        store, why = max(0, depth - 3), "before the barrier, so that reads after it do not queue"
     return filled(schedule, report, ("pipeline", "store"), store, why)

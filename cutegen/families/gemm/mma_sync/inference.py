@@ -48,7 +48,7 @@ LINE = 128  # bytes of a tile along k: a line of memory, and of the widest swizz
 SIDE = 64  # rows and columns of a warp, whose 128 accumulators a thread's registers hold
 LEAST_WARPS = 4  # of a block, two of which share a multiprocessor: two for each of its four parts
 MOST_STAGES = 4
-BAND, WHY_BANDS = 8, "blocks that run together have about as many rows as columns"  # tiles, which share A and B in L2
+BAND, WHY_BANDS = 8, "concurrent blocks have about as many rows as columns"  # tiles, which share A and B in L2
 
 
 def resolve(spec: Spec, report: Report) -> Spec:
@@ -75,7 +75,7 @@ def _infer_mma(spec: Spec, schedule: MmaSyncSchedule, report: Report) -> MmaSync
     if schedule.mma.atom is None:
         schedule = filled(schedule, report, ("mma", "atom"), "mma_sync", "the family's own")
     if schedule.mma.operands is None and product_of(spec).a.dtype is Dtype.f32:
-        schedule = filled(schedule, report, ("mma", "operands"), "tf32", "what tensor cores take of f32")
+        schedule = filled(schedule, report, ("mma", "operands"), "tf32", "the f32 bits that tensor cores multiply")
     return schedule
 
 
@@ -85,7 +85,7 @@ def _infer_tiler(spec: Spec, schedule: MmaSyncSchedule, report: Report) -> MmaSy
     line, deep = LINE // product.a.dtype.bytes, f"{LINE} bytes, the widest swizzle"
     single = any(_is_copied_singly(spec, x) for x in product.operands)
     if single:
-        line, deep = line // 2, f"{LINE // 2} bytes, of which a thread's registers hold its part"
+        line, deep = line // 2, f"{LINE // 2} bytes, as far as registers hold a thread's part"
     depth = given.get(product.k, line) * product.a.dtype.bytes
     stages, m, n = schedule.pipeline.stages or LEAST_STAGES + 1, product.m, product.n
     sides, why = WIDE, f"{SIDE} x {SIDE} elements of each of eight warps"
@@ -96,7 +96,7 @@ def _infer_tiler(spec: Spec, schedule: MmaSyncSchedule, report: Report) -> MmaSy
         elif staged_bytes(spec, tile) > room_of(spec):
             sides, why = others, "as much as shared memory holds the sums of"
     if single:
-        sides, why = SMALL, "what travels through registers, element by element, leaves room in them"
+        sides, why = SMALL, "element-wise copies through registers leave space in them"
     if schedule.mma.atom_layout is not None and is_plain(schedule.mma.atom_layout):
         along_m, along_n = warps_of(schedule)
         sides, why = (SIDE * along_m, SIDE * along_n), f"{SIDE} x {SIDE} elements of each warp"

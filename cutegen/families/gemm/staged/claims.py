@@ -134,7 +134,7 @@ def _summed(plan: MultistagePlan) -> Claim:
     else:
         because += ("an access is within one k, whose sign decides",)
     whole = depth % along == 0 and known % along == 0
-    text = f"{k}: only the first tile is incomplete, and what it copies is not below 0"
+    text = f"{k}: only the first tile is incomplete, and it copies nothing below 0"
     return Claim("bounds", text, because, whole and all(_aligned_runs(plan, x) for x in (plan.a, plan.b)), path)
 
 

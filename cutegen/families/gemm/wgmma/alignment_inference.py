@@ -29,16 +29,16 @@ def infer_alignment(spec: Spec, report: Report) -> Spec:
             own = replace(own, misaligned="workspace" if (tensor.align or 1) % ALIGN else "refuse")
             why = f"{tensor.name} is promised to be aligned to {tensor.align} bytes"
             if own.misaligned == "workspace":
-                why = f"tensor maps take multiples of {ALIGN} bytes; else a call copies it, so that any tensor is taken"
+                why = f"tensor maps need {ALIGN}-byte alignment; otherwise a call copies it, so any tensor is accepted"
             report.infer(why, "schedule", "copies", tensor.name, "misaligned")
             copies[tensor.name] = own
         if tensor.align is None:
             along = vector if tensor.contiguous == output.contiguous else 1
             why, width = f"accesses of {count(along, 'element')}", along
             if mapped and own.misaligned == "workspace":
-                why, width = "any tensor is taken", 1
+                why, width = "any tensor is accepted", 1
             elif mapped:
-                why, width = f"tensor maps take multiples of {ALIGN} bytes", ALIGN
+                why, width = f"tensor maps need {ALIGN}-byte alignment", ALIGN
             tensor = replace(tensor, align=min(ALIGN, width * tensor.dtype.bytes))
             report.infer(why, "tensors", tensor.name, "align")
         elif mapped and own.misaligned == "workspace" and tensor.align > tensor.dtype.bytes:
@@ -57,14 +57,14 @@ def obstacle_of(spec: Spec, tensor: Tensor) -> str | None:
         if tensor.shape != spec.output.shape:
             return "it is the same for several elements of the output"
         if (tensor.align or ALIGN) % ALIGN and copy.misaligned != "workspace":
-            return f"tensor maps take multiples of {ALIGN} bytes, and it stands at those of {tensor.align}"
+            return f"tensor maps need {ALIGN}-byte alignment, and it is aligned to {tensor.align}"
         if all(obstacle_of(spec, output) for output in spec.assigned):
             return "no output goes through shared memory"
     product, major, unit = product_of(spec), tensor.contiguous, ALIGN // tensor.dtype.bytes
     columns = (spec.schedule.tiler or {}).get(product.n, GRANULE * split_of(spec)) // split_of(spec)
     size = spec.static.get(major) or promised(spec, major)
     if copy.atom == "universal" or (copy.bits is not None and copy.atom is None and copy.through is None):
-        return "as its accesses are written"
+        return "its accesses are written"
     if product.batch is not None and major == product.batch:
         return f"it is contiguous along {major}, the batch, and tensor maps move matrices"
     if tensor.dtype.bits not in PASSING_BITS:
@@ -72,7 +72,7 @@ def obstacle_of(spec: Spec, tensor: Tensor) -> str | None:
     if columns % GRANULE:
         return f"{GRANULE} columns go through shared memory together, and a block stores {columns}"
     if (tensor.align or ALIGN) % ALIGN and copy.misaligned == "refuse":
-        return f"tensor maps take multiples of {ALIGN} bytes, and it stands at those of {tensor.align}"
+        return f"tensor maps need {ALIGN}-byte alignment, and it is aligned to {tensor.align}"
     if size is not None and size % unit and (copy.misaligned == "refuse" or (tensor.align or 1) % ALIGN == 0):
         return f"tensor maps move whole {ALIGN} bytes, {unit} elements, and {size} determines {major}"
     return None

@@ -36,7 +36,7 @@ def infer_cluster(spec: Spec, report: Report) -> Spec:
         if mode not in cluster:
             cluster[mode] = blocks
             names = " and ".join(tensor.name for tensor in product.b)
-            why = f"two blocks share what they load of {names}" if blocks > 1 else "no more blocks share loads"
+            why = f"two blocks share loads of {names}" if blocks > 1 else "no more blocks share loads"
             report.infer(why, "schedule", "cluster", mode)
     if product.k not in cluster:
         few = prod(cluster[mode] for mode in (product.m, product.n)) == 1 and _has_few_tiles(spec)
@@ -74,9 +74,9 @@ def infer_scheduler(spec: Spec, report: Report) -> Spec:
         if split_of(spec) > 1 and schedule.scheduler.blocks is None:
             kind, why = "grid", f"blocks along {product.k} are for few tiles, one for each cluster"
         schedule = filled(schedule, report, ("scheduler", "kind"), kind, why)
-    schedule = infer_walk(schedule, report, product.m, BAND, "blocks that run at the same time share operands in L2")
+    schedule = infer_walk(schedule, report, product.m, BAND, "concurrent blocks share operands in L2")
     if schedule.scheduler.launch is None:
-        why = "barriers and tensor maps are ready when the kernel before ends"
+        why = "barriers and tensor maps are set up before the previous kernel ends"
         schedule = filled(schedule, report, ("scheduler", "launch"), "dependent", why)
     return replace(spec, schedule=schedule)
 

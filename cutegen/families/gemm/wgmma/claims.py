@@ -31,7 +31,7 @@ def claims(plan: WarpspecializedPlan) -> Iterator[Claim]:
     shape = (plan.tile[plan.m], plan.own_columns)
     layout = accumulator_layout(plan.groups, shape[1], compact(shape)[:2], plan.row_blocks)  # type: ignore[arg-type]
     wrong = (*miscounted(plan, layout), *not_stored(plan, *plan.spec.outputs))
-    what = f"the accumulators of the warpgroups that multiply are each element of its tile ({plan.m}, {plan.n}) once"
+    what = f"the accumulators of the consumer warpgroups cover each element of the tile ({plan.m}, {plan.n}) once"
     if plan.split > 1:
         what = f"the sums that a block stores are each element of its part of the tile ({plan.m}, {plan.n}) once"
         yield from _split(plan)
@@ -71,16 +71,16 @@ def _clipped(plan: WarpspecializedPlan, mode: str) -> Claim:
     last = [o.tensor.name for o in plan.pointwise.operands if plan.by_columns(o) and mode in o.tensor.shape]
     accessed = [o.tensor for o in plan.pointwise.operands if plan.accessed(o) or plan.held(o)]
     direct = [tensor.name for tensor in accessed if mode in tensor.shape and tensor.name not in guarded]
-    because: tuple[str, ...] = ("stores by tensor maps leave out what lies beyond the end, along every mode",)
-    because += tuple(f"loads of {name} from beyond the end are those of its last element" for name in last)
+    because: tuple[str, ...] = ("stores by tensor maps skip elements beyond the end, along every mode",)
+    because += tuple(f"loads of {name} beyond the end read its last element" for name in last)
     more = tuple(f"{other} is accessed from registers without a predicate" for other in direct)
     where = ("schedule", "predication", mode)
-    return Claim("bounds", f"{name}, {mode}: what lies beyond the end is not stored", because + more, not more, where)
+    return Claim("bounds", f"{name}, {mode}: elements beyond the end are not stored", because + more, not more, where)
 
 
 def _rows(plan: WarpspecializedPlan) -> Claim:
     rows, blocks = plan.tile[plan.m], plan.row_blocks
-    text = f"the warpgroups that share a tile have the rows of a tile of {plan.m} between them"
+    text = f"the warpgroups that share a tile cover its rows along {plan.m}"
     found = plan.groups * blocks * ROWS
     because = (f"{plan.groups} * {blocks} * {ROWS} = {found}, and the tile has {rows}",)
     return Claim("coverage", text, because, found == rows, ("schedule", "warps", "consumers"))
@@ -92,7 +92,7 @@ def _bytes(plan: WarpspecializedPlan) -> Claim:
     boxes = [(x, t, x.block * depth * t.dtype.bytes) for x in plan.sides for t in x.tensors]
     because = tuple(f"{t.name}: {x.block} * {depth} * {t.dtype.bytes} = {size}" for x, t, size in boxes)
     total = sum(size for _, _, size in boxes)
-    text = "a stage's barrier expects the bytes that the loads of its tile bring"
+    text = "a stage's barrier expects the bytes of its loads"
     because = (*because, f"{total} bytes come, and {plan.stage_bytes} are expected")
     return Claim("coverage", text, because, total == plan.stage_bytes, ("schedule", "tiler"))
 
@@ -102,7 +102,7 @@ def _brought(plan: WarpspecializedPlan) -> Claim:
     pieces, names = plan.groups * plan.pieces, " and ".join(x.tensor.name for x in plan.sources)
     found, elements = pieces * ROWS * plan.columns, plan.tile[plan.m] * plan.own_columns
     because = (f"{count(pieces, 'piece')} of {ROWS} * {plan.columns} = {found} elements, of {elements}",)
-    text = f"what comes of {names} are as many elements as a block stores of its tile"
+    text = f"the loaded elements of {names} are as many as a block stores"
     return Claim("coverage", text, because, found == elements, ("schedule", "copies", plan.sources[0].tensor.name))
 
 
@@ -115,10 +115,10 @@ def _split(plan: WarpspecializedPlan) -> Iterator[Claim]:
         != list(range(k_tiles))
         for k_tiles in range(most)
     )
-    text = f"the {split} blocks that have a tile together multiply each of its tiles along {plan.k} once"
+    text = f"the {split} blocks that share a tile multiply each of its tiles along {plan.k} once"
     tried = f"tried of 0 to {most - 1} tiles: wrong of {wrong} numbers"
     yield Claim("coverage", text, (tried,), wrong == 0, where)
-    text = "these blocks store each column of the tile once, and each is sent the others' sums of its own"
+    text = "these blocks store each column of the tile once, and each receives the others' sums of its columns"
     columns, results = plan.own_columns * split, plan.tile[plan.m] * plan.own_columns * plan.products
     sent = (split - 1) * results * Dtype.f32.bytes
     because = (
@@ -130,6 +130,6 @@ def _split(plan: WarpspecializedPlan) -> Iterator[Claim]:
 
 def _summed(plan: WarpspecializedPlan) -> Claim:
     names = " and ".join(tensor.name for x in plan.sides for tensor in x.tensors)
-    text = f"{plan.k}: what lies beyond the end of {names} adds nothing"
-    because = ("loads by tensor maps bring zeros from there, along every mode",)
+    text = f"{plan.k}: elements beyond the end of {names} add zeros"
+    because = ("loads by tensor maps return zeros there, along every mode",)
     return Claim("bounds", text, because, True, ("schedule", "tiler", plan.k))

@@ -32,11 +32,11 @@ def draw_cluster(plan: WarpspecializedPlan) -> Figure:
     )
     return Figure(
         "cluster",
-        f"What each block of a cluster of {shape} loads, and for whom",
+        f"The loads of each block of a cluster of {shape}, and their receivers",
         panels,
         PALETTE,
         caption=f"A block is a cell: its tile is {plan.tile[plan.m]} of {plan.m} x {plan.tile[plan.n]} of {plan.n}, "
-        f"and it multiplies tiles of {sizes}. Cells of a colour multiply the same of the operand.",
+        f"and it multiplies tiles of {sizes}. Cells of one colour multiply the same part of the operand.",
         notes=_notes(plan),
         subjects=(
             Subject(("schedule", "cluster")),

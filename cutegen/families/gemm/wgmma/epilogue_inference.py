@@ -51,7 +51,7 @@ def infer_epilogue(spec: Spec, report: Report) -> Spec:
             copies[tensor.name] = replace(own, columns=columns)
             why = f"rows of at most {LINE} bytes, and whole pieces of the tile"
             if len(passing(spec)) + len(sources(spec)) > 1:
-                why += ", with buffers for all that pass beside the most stages"
+                why += ", with buffers for all of them beside the most stages"
             report.infer(why, "schedule", "copies", tensor.name, "columns")
     spec = replace(spec, schedule=replace(spec.schedule, copies=copies))
     lead = copies[spec.output.name]
@@ -159,7 +159,7 @@ def infer_buffers(spec: Spec, report: Report) -> Spec:
     why = "stores are in flight while others are written"
     if (shared := shared_buffers(spec)) is not None:
         buffers = most = shared
-        why = "they lie where what other blocks sent was, once that is added"
+        why = "they reuse the memory of received sums, once these are added"
     elif in_turn(spec):
         most = min(most, pieces(spec))
         buffers = min(buffers, most)

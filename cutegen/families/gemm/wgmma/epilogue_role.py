@@ -15,11 +15,11 @@ class Storing(Role):
     def exchange(self) -> Statement:
         """The sums of a tile that blocks of a cluster along k make together: each gets those of its columns."""
         plan = self.plan
-        K, what = plan.k.upper(), "it sends those of the others' columns to them"
+        K, what = plan.k.upper(), "it sends the others' columns to them"
         index = "place, group" if plan.several else "place"
         turn = (Let("turn", "exchange % 2"), Let("exchange", "1", "+")) if self.reused else ()
         read = (
-            (Note("The peers have read the sums that it sent for the tile before"), Wait("read", "0", "(turn + 1) % 2"))
+            (Note("The peers have read the sums sent for the previous tile"), Wait("read", "0", "(turn + 1) % 2"))
             if self.reused
             else ()
         )

@@ -72,7 +72,7 @@ def resolve(spec: Spec, report: Report) -> Spec:
     """The spec with every field of the schedule filled in."""
     if not spec.targets:
         spec = replace(spec, targets=(TARGET,))
-        report.infer("wgmma is Hopper's", "targets")
+        report.infer("wgmma needs Hopper", "targets")
     spec = _infer_rows(_infer_atom(spec, report), report)
     spec = resolve_tensors(infer_alignment(spec, report), report, {})
     spec = _infer_tile(spec, report)
@@ -114,11 +114,11 @@ def _infer_tile(spec: Spec, report: Report) -> Spec:
     few = exchanged(spec)  # columns of the product: what is loaded are the rows, so that many blocks load at once
     if warps.roles is None:
         warps = replace(warps, roles="cooperative")
-        report.infer("each warpgroup has a part of the rows, so that tiles are large", "schedule", "warps", "roles")
+        report.infer("each warpgroup has a part of the rows, for large tiles", "schedule", "warps", "roles")
     pingpong = warps.roles == "pingpong"
     if pingpong and warps.turns is None:
         warps = replace(warps, turns="products")
-        report.infer("epilogues may meet: one is never waited for", "schedule", "warps", "turns")
+        report.infer("epilogues may overlap", "schedule", "warps", "turns")
     if consumers is None:
         needed = rows if rows is not None else ROWS if few else spec.static.get(product.m, 2 * ROWS)
         consumers = 2 if pingpong else min(2, max(1, -(-needed // ROWS)))
@@ -127,7 +127,7 @@ def _infer_tile(spec: Spec, report: Report) -> Spec:
         report.infer(why, "schedule", "warps", "consumers")
     if rows is None:
         tiler[product.m] = 2 * ROWS if pingpong else ROWS * consumers
-        why = "twice the rows of a product" if pingpong else f"{ROWS} rows of each warpgroup that multiplies"
+        why = "twice the rows of a product" if pingpong else f"{ROWS} rows of each consumer warpgroup"
         report.infer(why, "schedule", "tiler", product.m)
     if product.n not in tiler:
         crowded = tiler[product.m] > ROWS if pingpong else consumers > 2
@@ -179,7 +179,7 @@ def _infer_registers(spec: Spec, report: Report) -> Spec:
     for role, budget in zip(("producer", "consumer"), budgets, strict=True):
         if role not in registers:
             registers[role] = budget
-            why = "a thread that only starts loads needs few" if role == "producer" else "what those leave"
+            why = "a thread that only starts loads needs few" if role == "producer" else "the remaining registers"
             report.infer(why, "schedule", "warps", "registers", role)
     ordered = {role: registers[role] for role in ("producer", "consumer")}
     return replace(spec, schedule=with_value(spec.schedule, ("warps", "registers"), ordered))
@@ -224,11 +224,11 @@ def _infer_in_flight(spec: Spec, report: Report) -> Spec:
     """Products of one tile are under way while the next one is waited for, unless that is what takes the time."""
     if spec.schedule.mma.in_flight is not None:
         return spec
-    in_flight, why = 1, "the tensor cores are busy while the next tile is waited for"
+    in_flight, why = 1, "it keeps the tensor cores busy during the wait for the next tile"
     if spec.schedule.pipeline.stages == 1:
         in_flight, why = 0, "the only stage is free once it has been multiplied"
     elif spec.schedule.pipeline.stages == FEW_STAGES:
-        in_flight, why = 0, "of two stages the one that has been multiplied is loaded again at once"
+        in_flight, why = 0, "of two stages, the multiplied one is reloaded at once"
     return replace(spec, schedule=filled(spec.schedule, report, ("mma", "in_flight"), in_flight, why))
 
 

@@ -181,6 +181,6 @@ def test_the_proof_says_for_which_gpu_its_estimates_are() -> None:
         (choice,) = proof.choices
         assert choice.multiprocessors == as_json(proof)["choices"][0]["multiprocessors"] == sms
         assert choice.estimates == plan.estimates(sizes, sms)
-        assert f"estimates of what a call takes on {sms} multiprocessors, M=2048" in "\n".join(as_lines(proof))
+        assert f"estimated time of a call on {sms} multiprocessors, M=2048" in "\n".join(as_lines(proof))
         taken.add(choice.estimates)
     assert len(taken) == 3 and prove(plan.cases[0], [sizes], 78).choices == ()
