@@ -152,7 +152,7 @@ def _made(host: Host, call: Parts) -> tuple[list[object], tuple[Guarded, ...]]:
 
 
 def _with_few_places(spec: KernelSpec, near: Mapping[str, int]) -> Mapping[str, int]:
-    """The sizes with as few places as the elements in memory need; the sizes of the whole call may need more."""
+    """The sizes with as few places as the existing elements need, independent of the size of the whole call."""
     written = [mode for tensor in spec.tensors if tensor.writes for mode, _ in tensor.at]
     few = {m: max(1, spec.static.get(m, spec.divisible.get(m, 1))) for m in written}
     return (family_of(spec).accepted(spec, {**near, **few}) or near) if written else near

@@ -26,7 +26,7 @@ def places_for(spec: KernelSpec, name: str, sizes: Mapping[str, int], seed: int)
 
     The first and the last place are among them, in no order. Where elements are written, no two are alike, unless there
     are fewer places than numbers; where they are only read, half of the places are there twice or more. Of a tensor
-    taken along several modes the places together differ: they are drawn together, independent of the seed.
+    taken along several modes the places together differ: they are drawn together, for any seed.
     """
     import torch
 

@@ -175,7 +175,7 @@ def test_a_case_for_sizes_that_come_late_is_taken() -> None:
 @pytest.mark.parametrize(
     ("cases", "note", "help"),
     [
-        ("  - {}\n  - for: {N: 8}", "the cases before it", "move it up"),
+        ("  - {}\n  - for: {N: 8}", "earlier cases match", "move it up"),
         ("  - for: {N: '< 0'}\n  - {}", "no size", "change it"),
     ],
 )

@@ -126,7 +126,7 @@ def test_a_case_that_another_ones_accesses_leave_nothing_for_says_what_keeps_it(
         "'<= 4096', ", ""
     )
     (said,) = (d for d in cutegen.check(text, "product.yaml") if d.severity == "error")
-    assert said.code == "CG296" and "as some case asks for N % 8 == 0 of all calls" in said.notes[0]
+    assert said.code == "CG296" and "some case demands N % 8 == 0 of all calls" in said.notes[0]
     assert "`divisible: {N: 1}`" in (said.help or "")
     assert not [d for d in cutegen.check(f"{text}divisible: {{N: 1}}\n", "product.yaml") if d.severity == "error"]
 

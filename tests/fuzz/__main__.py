@@ -27,8 +27,8 @@ from tests.fuzz.trial import attempt
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser("python -m tests.fuzz", description="Specs by chance, through the whole road.")
-    parser.add_argument("files", nargs="*", type=Path, metavar="FILE", help="specs to try, instead of those by chance")
+    parser = argparse.ArgumentParser("python -m tests.fuzz", description="Random specs, through all stages.")
+    parser.add_argument("files", nargs="*", type=Path, metavar="FILE", help="specs to try instead of random ones")
     parser.add_argument("--seed", type=int, default=0, help="which specs are made")
     parser.add_argument("--start", type=int, default=0, help="the number of the first")
     parser.add_argument("--count", type=int, default=1000, help="how many are tried")

@@ -107,7 +107,7 @@ def test_an_alignment_says_which_case_needs_it() -> None:
 
     assert reasons(any_tensor) == ("one 128-bit access, in case 2",)
     assert reasons(any_tensor | {"copies": {"A": {"misaligned": "refuse"}}}) == (
-        "A: tensor maps take multiples of 16 bytes, in case 1",
+        "A: tensor maps need 16-byte alignment, in case 1",
         "B, C: one 128-bit access, in case 2",
     )
 

@@ -338,7 +338,7 @@ def test_what_is_dropped_is_said(tmp_path: Path, what: str) -> None:
     reasons = {
         "code": "another kernel",
         "driver": "driver changed",
-        "edited": "as it was written",
+        "edited": "edited since it was written",
         "broken": "JSON",
         "emptied": "JSON",
         "sms": "GPU",

@@ -88,7 +88,7 @@ class Copy:
     box: int | None = key(
         Integer(8, MOST_BOX),
         "Elements of one load of A or B along the mode that the output has as well. A tile that reaches beyond the "
-        "tensor is loaded in such boxes, without those outside of the tensor: zeros for those take the "
+        "tensor is loaded in such boxes, without those outside of the tensor: writing zeros there takes the "
         "hardware longer than loading a box.",
     )
     through: Literal["smem"] | None = key(

@@ -219,9 +219,9 @@ def layout_mode(layout, index):  # type: ignore[no-untyped-def]
 @pytest.mark.parametrize(
     ("change", "text"),
     [
-        ({"tile": {"M": 192, "N": 256, "K": 64}}, "have the rows of a tile of M"),
+        ({"tile": {"M": 192, "N": 256, "K": 64}}, "cover its rows along M"),
         ({"stage_bytes": 16384}, "expects the bytes"),
-        ({"passing": ()}, "is not stored"),
+        ({"passing": ()}, "are not stored"),
     ],
 )
 def test_a_wrong_plan_is_not_proved(change: dict[str, object], text: str) -> None:
