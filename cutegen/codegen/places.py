@@ -12,10 +12,13 @@ def place_index(spec: KernelSpec, tensor: Tensor) -> str:
     return ", ".join(spec.tensor(at[m]).argument if m in at else ":" for m in tensor.shape[: last + 1])
 
 
-def with_places(spec: KernelSpec, tensor: Tensor, values: str) -> str:
-    """The expression of a tensor like an output with `values` at its places. Indices come first in its shape."""
+def with_places(spec: KernelSpec, tensor: Tensor, values: str, *, inplace: bool = False) -> str:
+    """The expression of a tensor like an output with `values` at its places, or of the output itself, `inplace`.
+
+    The modes that are taken come first in its shape.
+    """
     indices = [spec.tensor(index).argument for _, index in tensor.at]
-    return f"{tensor.argument}.index_put(({', '.join(indices)}{',' if len(indices) == 1 else ''}), {values})"
+    return f"{tensor.argument}.index_put{'_' * inplace}(({', '.join(indices)}{',' if len(indices) == 1 else ''}), {values})"
 
 
 def place_modes(spec: KernelSpec) -> dict[str, tuple[str, ...]]:

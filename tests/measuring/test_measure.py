@@ -504,3 +504,16 @@ def test_results_at_places_are_compared_there() -> None:
     right = given["cache"].index_put((given["slots"],), given["K"])
     assert reference.judge([right]).ok
     assert not reference.judge([right.roll(1, 0)]).ok
+
+
+@pytest.mark.parametrize("inplace", [True, False])
+def test_torch_writes_at_the_same_places(inplace: bool) -> None:
+    """The expression that is timed beside a scatter leaves the rest of the output as it is."""
+    text = "cutegen: 1\nkernel: append\nop: elementwise\ntensors:\n  K: {shape: [T, D], dtype: f32}\n"
+    text += "  slots: {shape: [T], dtype: i64}\n  cache: {shape: [S, D], dtype: f32, role: out, at: {S: slots}}\n"
+    (module,) = generate(text + "compute: cache = K * 2\n", "specs/append.yaml").modules
+    arguments = make_arguments(module.spec, {"T": 4, "S": 9, "D": 3}, 1, "cpu")
+    places, named = arguments.call(0)
+    given, before = arguments.named(0), arguments.named(0)["cache"].clone()
+    contenders.expression(module.plan, inplace=inplace)(*places, **named)
+    assert given["cache"].equal(before.index_put((given["slots"],), given["K"] * 2))
