@@ -18,7 +18,8 @@ def with_places(spec: KernelSpec, tensor: Tensor, values: str, *, inplace: bool 
     The modes that are taken come first in its shape.
     """
     indices = [spec.tensor(index).argument for _, index in tensor.at]
-    return f"{tensor.argument}.index_put{'_' * inplace}(({', '.join(indices)}{',' if len(indices) == 1 else ''}), {values})"
+    put = "index_put_" if inplace else "index_put"
+    return f"{tensor.argument}.{put}(({', '.join(indices)}{',' if len(indices) == 1 else ''}), {values})"
 
 
 def place_modes(spec: KernelSpec) -> dict[str, tuple[str, ...]]:
