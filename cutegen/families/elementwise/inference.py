@@ -151,9 +151,9 @@ def _infer_thread_value(spec: Spec, schedule: ElementwiseSchedule, report: Repor
     if schedule.thread_layout is None:
         turned = _turned(spec)
         if turned is None:
-            shape = along_major(spec, THREADS if rank == 1 else WARP, THREADS // WARP)
-            schedule = replace(schedule, thread_layout=layouts.row_major(shape, major))
-            report.infer(_WARPS, "schedule", "thread_layout")
+            sides, why = _dealt_threads(spec, widest)
+            schedule = replace(schedule, thread_layout=layouts.row_major(sides, major))
+            report.infer(why, "schedule", "thread_layout")
         else:
             layout, why = _patches(spec, schedule, turned, widest)
             schedule = replace(schedule, thread_layout=layout)
@@ -163,6 +163,27 @@ def _infer_thread_value(spec: Spec, schedule: ElementwiseSchedule, report: Repor
         schedule = replace(schedule, value_layout=layouts.row_major(shape, major))
         report.infer(f"{ROWS if rank > 1 else 1} accesses of {widest} elements", "schedule", "value_layout")
     return schedule
+
+
+def _dealt_threads(spec: Spec, widest: int) -> tuple[tuple[int, ...], str]:
+    """How many threads a block has along each mode, and why: a warp along the contiguous one, and 8 warps along the
+    slowest other one. Where a fixed size needs fewer of them, the next mode has more.
+    """
+    modes, major = spec.lead.shape, major_index(spec)
+    if len(modes) == 1:
+        return (THREADS,), _WARPS
+    sides, left = [1] * len(modes), THREADS
+    order = [major, *(i for i in reversed(range(len(modes))) if i != major)]
+    for number, i in enumerate(order):
+        each = widest if i == major else ROWS if number == 1 else 1
+        size = spec.static.get(modes[i])
+        most = WARP if i == major else left
+        sides[i] = most if size is None else min(most, 1 << (max(1, -(-size // each)) - 1).bit_length())
+        left //= sides[i]
+        if left == 1 or (size is None and i != major):
+            break
+    usual = along_major(spec, WARP, THREADS // WARP)
+    return tuple(sides), _WARPS if tuple(sides) == usual else "as many along each mode as its fixed size needs"
 
 
 def _turned(spec: Spec) -> Tensor | None:
