@@ -182,6 +182,7 @@ def _dealt_threads(spec: Spec, widest: int) -> tuple[tuple[int, ...], str]:
         left //= sides[i]
         if left == 1 or (size is None and i != major):
             break
+    sides[major] *= max(1, WARP // prod(sides))  # a whole warp, though some have nothing to do
     usual = along_major(spec, WARP, THREADS // WARP)
     return tuple(sides), _WARPS if tuple(sides) == usual else "as many along each mode as its fixed size needs"
 

