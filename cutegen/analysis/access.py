@@ -34,6 +34,7 @@ class Access:
     block: int | None = None  # threads of a block, where the layout has more
     workspace: Tensor | None = None  # the tensor as it lies there, where that is what is accessed
     swizzle: Swizzle | None = None
+    narrow_because: str = ""  # why it moves no more elements, where neither the layout nor the tensor says so
 
     def memory(self, spec: KernelSpec) -> Tensor:
         """The tensor as it lies in the memory that is accessed."""

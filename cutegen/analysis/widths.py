@@ -21,6 +21,7 @@ class Width:
     fixed: int  # by a size that the spec fixes
     widest: int  # 128 bits
     values: int  # of a thread
+    told: str = ""  # why no access is wider, where the access itself says so
 
     @property
     def possible(self) -> int:
@@ -36,6 +37,8 @@ class Width:
     @property
     def why(self) -> str:
         """The reason that keeps an access from being wider."""
+        if self.told:
+            return self.told
         if self.vector < self.possible:
             return f"`bits` asks for no more of the {self.possible} that are possible"
         if self.vector == self.widest:
@@ -63,4 +66,5 @@ def width(spec: KernelSpec, access: Access) -> Width:
         fixed=whole_accesses(spec, tensor.major) if access.workspace is None else MAX_VECTOR_BITS,
         widest=MAX_VECTOR_BITS // tensor.dtype.bits,
         values=access.values,
+        told=access.narrow_because,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Literal
 
 from tensor_layouts import Layout, compose
@@ -33,7 +34,8 @@ def _places(plan: ElementwisePlan) -> Iterator[Access]:
             threads, values = layouts.modes_of(layout)
             layout = pair(threads, compose(values, Layout(plan.pointwise.vectors, vector)))
         name, path = f"{tensor.name}, places, from global memory", ("tensors", tensor.name)
-        yield Access(name, tensor.name, tensor.dtype, "global", "read", 1, layout, path, plan.threads)
+        each = Access(name, tensor.name, tensor.dtype, "global", "read", 1, layout, path, plan.threads)
+        yield replace(each, narrow_because="one place at a time")
 
 
 def _operand(plan: ElementwisePlan, operand: Operand, kind: Literal["read", "write"]) -> Access:
