@@ -105,7 +105,7 @@ def test_right(name: str, tmp_path: Path) -> None:
 
 def test_pieces_that_are_not_the_tile_are_told() -> None:
     plan = replace(plan_of(spec(C + R, "C = A @ B.T + R")), columns=48)
-    assert [claim for claim in FAMILY.claims(plan) if not claim.holds and "what comes of R" in claim.text]
+    assert [claim for claim in FAMILY.claims(plan) if not claim.holds and "the loaded elements of R" in claim.text]
 
 
 def test_right_of_a_batch(tmp_path: Path) -> None:
