@@ -74,9 +74,10 @@ class Form:
         said = f'    """What the kernels of cases {_enumerated(self.numbers)} differ in."""'
         lines = ["@dataclass(frozen=True)", f"class {self.type}:", said, ""]
         of_cases = list(zip(*self.fields.values(), strict=True))
-        for one in sorted(of_cases, key=lambda one: one[0].name in self.formulas):
-            if one[0].name not in self.in_place:
-                lines += self._field(one)
+        own = [one for one in of_cases if one[0].name not in self.in_place]
+        derived = [one for one in own if one[0].name in self.formulas]
+        lines += chain.from_iterable(self._field(one) for one in own if one not in derived)
+        lines += [""] * bool(derived) + list(chain.from_iterable(map(self._field, derived)))
         return "\n".join(lines)
 
     def _field(self, of_cases: Sequence[Constant]) -> Iterator[str]:
@@ -85,12 +86,11 @@ class Form:
         type_ = "str" if first.value.startswith('"') else "bool" if first.value in ("True", "False") else "int"
         said = f"  # {first.comment}" if first.comment else ""
         paths = dict.fromkeys(one.path for one in reversed(of_cases))
+        lines = [f"    {first.name}: {type_}{said}"]
         if first.name in self.formulas:
             formula = with_owner(self.formulas[first.name], "self", self.names)
-            lines = ["", "    @property", f"    def {first.name}(self) -> {type_}:", f"        return {formula}{said}"]
-            yield lines.pop(0)
-        else:
-            lines = [f"    {first.name}: {type_}{said}"]
+            line = f"    {first.name} = property(lambda self: {formula})"
+            lines = [line + said] if width_of(line + said) <= WIDTH else [f"    {said.strip()}", line]
         yield from chain.from_iterable(begin(path, first.name) for path in paths)
         yield from lines
         yield from chain.from_iterable(end() for _ in paths)

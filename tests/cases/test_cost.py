@@ -27,8 +27,8 @@ from cutegen.codegen.cplusplus import header_text
 from cutegen.compiling.loading import load
 from cutegen.compiling.unassembled import unassembled_code, without_empty_kernel
 from cutegen.contract import chooses, compiled_arguments, copies, replace_multiprocessors
-from cutegen.families.gemm.wgmma.compared import EXCHANGED, IN_TURN, LONG, ONE, SEVERAL
-from cutegen.families.gemm.wgmma.cost import COOPERATIVE, PACE, PACE_OF_TWO, PINGPONG, cost_of
+from cutegen.families.gemm.wgmma.compared import EXCHANGED, IN_TURN, ONE, SEVERAL, STRAIGHT
+from cutegen.families.gemm.wgmma.cost import COOPERATIVE, PACE, PACE_OF_SHARED, PACE_OF_TWO, PINGPONG, cost_of
 from cutegen.families.gemm.wgmma.cost import EXCHANGED as EXCHANGED_KIND
 from cutegen.language.cases import Case, Cases, Conditions, SizeIs
 from cutegen.language.writer import write_spec
@@ -350,8 +350,8 @@ def test_a_case_that_stands_for_more_than_there_is_room_for_says_so() -> None:
     few = "".join(f"  - {{for: {{M: {m}}}, tiler: {{M: 8}}, mma: {{atom: wgmma, rows: N}}}}\n" for m in range(2, 15))
     text = TEXT[: TEXT.index("schedule:")] + f"schedule:\n{few}  - {{for: {{cost: least}}, mma: {{atom: wgmma}}}}\n"
     (said,) = (d for d in cutegen.check(text, "products.yaml") if d.code == "CG301")
-    assert "25 schedules" in said.message and said.help == (
-        "write at most 7 other cases, or the schedules that are to be compared"
+    assert "29 schedules" in said.message and said.help == (
+        "write at most 3 other cases, or the schedules that are to be compared"
     )
 
 
@@ -398,7 +398,7 @@ def test_two_products_load_each_operand_once() -> None:
 
 def test_every_tile_that_is_compared_was_measured() -> None:
     """Other tiles are as fast as others of their kind; of these the estimate knows how fast they are."""
-    for kind, tiles in ((EXCHANGED_KIND, EXCHANGED), (COOPERATIVE, LONG), (PINGPONG, IN_TURN)):
+    for kind, tiles in ((EXCHANGED_KIND, EXCHANGED), (COOPERATIVE, STRAIGHT), (PINGPONG, IN_TURN)):
         assert {(tile.rows, tile.columns) for tile in tiles} <= set(PACE[kind])
     plan = planned_alone(f"{TWO[: TWO.index('schedule:')]}targets: [sm_90a]\n")
     several = [plan.cases[number] for number in plan.by_cost]
@@ -406,6 +406,16 @@ def test_every_tile_that_is_compared_was_measured() -> None:
     for one in several:
         kind = PINGPONG if one.pingpong else EXCHANGED_KIND
         assert (one.tile["M"], one.tile["N"]) in PACE_OF_TWO[kind]
+
+
+def test_exchanged_tiles_that_share_loads_have_a_pace_of_their_own() -> None:
+    plan = planned_alone(f"{LEFT_OUT}divisible: {{N: 8}}\ntargets: [sm_90a]\n")
+    (one,) = (case for case in plan.cases if case.exchanged and case.peers > 1)
+    tile = one.tile["M"], one.tile["N"]
+    assert one.cluster == (2, 1) and set(PACE_OF_SHARED) == {tile}  # blocks with neighbouring columns of the output
+    step = cost_of(one).step
+    with mock.patch.dict(PACE_OF_SHARED, {tile: 2 * PACE_OF_SHARED[tile]}):
+        assert cost_of(one).step == pytest.approx(2 * step, rel=1e-3)
 
 
 def test_the_pace_of_two_products_is_their_own() -> None:
@@ -460,7 +470,7 @@ def test_cases_with_one_schedule_share_their_functions_without_a_parameter() -> 
 @pytest.mark.parametrize(
     ("more", "by_cost", "others"),
     [
-        ("", 25, 2),
+        ("", 29, 2),
         ("targets: [sm_80]\n", 0, 2),
         ("schedule: {mma: {atom: wgmma}}\ntargets: [sm_90a]\n", 0, 1),
         ("tune: {schedule.cluster: [{M: 1, N: 2}]}\ntargets: [sm_90a]\n", 0, 1),

@@ -117,7 +117,7 @@ def test_the_bad_spec_has_the_problem(tmp_path: Path, found: Page) -> None:
         assert not errors and found.code in [d.code for d in said]
 
 
-# Of a product without a schedule 25 kernels are printed; that nothing is said of one, `choosing/test_atoms` says
+# Of a product without a schedule 29 kernels are printed; that nothing is said of one, `choosing/test_atoms` says
 PLAINEST = ("CG266", "CG280")
 
 

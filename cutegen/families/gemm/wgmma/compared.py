@@ -1,17 +1,19 @@
 """The schedules that are compared by their cost where a spec says of its only such case nothing but what multiplies.
 
-They were chosen from 116 schedules, which were timed at 150 or 400 of 539 shapes (two H200, bf16, M from 1 to 8192,
-most other sizes of models) where their estimates were at most about 1.25 times the least: as kernels of three kinds
-with which the estimate chooses best. Sets of 24 that were chosen by one half of the shapes are 1.050 and 1.055 times as
-fast as cuBLAS at the other half, in the geometric mean.
+They were chosen from 60 schedules that were timed at 844 shapes of 1 to 16384 rows (H200, bf16; 410 and 290 shapes with
+most other sizes those of models, and 144 of few tiles and a long K; all schedules of a shape in turn, where their
+estimates were up to about 1.15 times the least), as those with which the estimate chooses best. The 60 come from 96,
+the 25 that were compared before among them, which came from 116 that were timed at 539 other shapes.
 
-The two of `LONG` come from 73 schedules that were all timed at 160 other shapes of 1 to 768 rows on an H200. By these
-times the estimate chooses kernels that are 1.092 times as fast as cuBLAS, 0.82 times at worst; without the two they are
-1.083 and 0.57 times as fast.
+At 316 shapes of random sizes that had no part in this these are 1.007 times as fast as cuBLAS in the geometric mean,
+0.77 times at worst; the 25 that were compared before are 1.003 and 0.67 times as fast. At the 144 shapes the 25 are
+0.895 times as fast, these 0.933 times, and the fastest of all 60 would be 0.970 times as fast.
 
-By the times of all of `ONE` at 406 shapes of 8 to 4096 rows (H200) the kernels that the estimate chooses are 1.042
-times as fast as cuBLAS in the geometric mean, 0.82 times at worst; the fastest at each shape would be 1.051 times as
-fast.
+Kernels that divide the last round of tiles evenly among all blocks (stream-K, of one block or of two that share loads),
+and clusters of two that have whole tiles in turn and split the last one, were timed beside them at the 410 shapes. By
+one half of these 27 schedules were chosen for the other: with stream-K among them they are as fast as without, and with
+such clusters 0.5 % faster, too little for another kind of kernel. At some shapes of 170 to 450 rows and a long K either
+is 10 % faster.
 """
 
 from __future__ import annotations
@@ -41,20 +43,23 @@ class Tile(NamedTuple):
 
 
 EXCHANGED = (
-    *(Tile(rows, 64, 1, 2) for rows in (32, 64, 96, 112, 128)),
-    *(Tile(rows, 128, 2) for rows in (96, 128, 144, 160, 176, 208)),
-    *(Tile(rows, 192, 3) for rows in (96, 160)),
-    *(Tile(64, 64, 1, 2, parts=2), Tile(96, 64, 1, 2, parts=2), Tile(96, 64, 1, 2, parts=3)),
-    *(Tile(64, 64, 1, 2, parts=4), Tile(160, 128, 2, parts=2)),
+    *(Tile(rows, 64, 1, 2) for rows in (64, 80, 112)),
+    *(Tile(rows, 128, 2) for rows in (96, 112, 128, 144, 160, 176, 208)),
+    *(Tile(96, 192, 3), Tile(224, 128, 2, sharing=2)),
+    *(Tile(rows, 64, 1, 2, parts=2) for rows in (64, 96, 128)),
+    *(Tile(96, 64, 1, 2, parts=3), Tile(64, 64, 1, 2, parts=4)),
+    *(Tile(128, 128, 2, parts=2), Tile(160, 128, 2, parts=2)),
+    *(Tile(144, 128, 2, parts=3), Tile(128, 128, 2, parts=4)),
 )
-"""The columns of the output are the rows of a product, so that a tile may have as few as 32 rows."""
-LONG = (Tile(128, 96, 2, parts=2, exchanged=False), Tile(192, 96, 3, parts=2, exchanged=False))
-"""Two blocks split the sum of a tile along K, whose rows are rows of the output: for 100 to 400 rows and a long K."""
-IN_TURN = tuple(
-    Tile(128, columns, 2, roles="pingpong", sharing=2, exchanged=False) for columns in (96, 112, 128, 144, 160)
+"""The columns of the output are the rows of a product, so that a tile may have any multiple of 16 rows."""
+STRAIGHT = (
+    *(Tile(128, 160, 2, exchanged=False), Tile(192, 160, 3, exchanged=False)),
+    *(Tile(128, 96, 2, parts=2, exchanged=False), Tile(192, 96, 3, parts=2, exchanged=False)),
 )
+"""The rows of the output are those of a product, which all warpgroups share."""
+IN_TURN = tuple(Tile(128, columns, 2, roles="pingpong", sharing=2, exchanged=False) for columns in (96, 112, 128, 176))
 """Of two warpgroups that have tiles in turn: one stores its tile while the other multiplies."""
-ONE = (*EXCHANGED, *LONG, *IN_TURN)
+ONE = (*EXCHANGED, *STRAIGHT, *IN_TURN)
 SEVERAL = (
     *(Tile(rows, 64, 1, 2) for rows in (32, 64, 96, 128)),
     *(Tile(rows, 64, 1) for rows in (160, 192)),
@@ -89,8 +94,8 @@ def compared(spec: Spec) -> Iterator[WarpspecializedSchedule]:
         if tiler[along] > -(-rows // ROWS) * ROWS:
             continue
         warps = Warps(roles=tile.roles, consumers=tile.consumers)
-        sharing = min(tile.sharing, -(-fixed[m] // tile.rows)) if m in fixed else tile.sharing
-        cluster = {m: sharing, n: 1, product.k: tile.parts}
+        sharing = min(tile.sharing, -(-fixed[along] // tiler[along])) if along in fixed else tile.sharing
+        cluster = {along: sharing, across: 1, product.k: tile.parts}
         one = replace(whole, mma=replace(whole.mma, rows=along), tiler=tiler, warps=warps, cluster=cluster)
         if one not in found:
             found.append(one)
