@@ -98,9 +98,12 @@ def _wanted(spec: KernelSpec, wrt: Sequence[str]) -> tuple[Tensor, ...]:
     chosen = tuple(tensor for tensor in able if not wrt or tensor.name in wrt)
     taken = [tensor for tensor in chosen if tensor.at]
     if taken and (wrt or len(taken) == len(chosen)):
-        index = taken[0].at[0][1]
-        message = f"`{taken[0].name}` is read at the places of `{index}`: its gradient adds up what equal places give"
-        help = f"their order is not fixed: use `index_add_` of torch on the gradient of `{taken[0].name}[{index}]`"
+        indices = [index for _, index in taken[0].at]
+        named = " and ".join(f"`{index}`" for index in indices)
+        message = f"`{taken[0].name}` is read at the places of {named}: its gradient adds up what equal places give"
+        adding = "index_add_" if len(indices) == 1 else "index_put_(..., accumulate=True)"
+        elements = f"{taken[0].name}[{', '.join(indices)}]"
+        help = f"their order is not fixed: use `{adding}` of torch on the gradient of `{elements}`"
         raise DifferentiationError(message, help)
     return tuple(tensor for tensor in chosen if not tensor.at)
 

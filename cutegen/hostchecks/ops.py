@@ -16,6 +16,7 @@ from cutegen.hostchecks.sizes import turned
 from cutegen.hostchecks.wrong_tensors import OTHER_DTYPE
 from cutegen.language.model import Tensor
 from cutegen.reference.bounds import evaluate
+from cutegen.reference.taking import index_of
 from cutegen.verification.executor import CannotRun
 
 if TYPE_CHECKING:
@@ -77,8 +78,13 @@ def _results(host: Host, one: OpCall) -> str:
             return f"{tensor.argument} {problem}"
     if problem := wrong_values(expected, results):
         return problem
-    if problem := wrong_values(expected, {t.name: given[t.name] for t in taken(spec) if t.writes}):
+    written = {t: index_of(t, before) if t.at else (...,) for t in taken(spec) if t.writes}
+    if problem := wrong_values(expected, {t.name: given[t.name][index] for t, index in written.items()}):
         return f"of the arguments that it writes, {problem}"
+    for tensor in (t for t in written if t.at):
+        before[tensor.name][written[tensor]] = given[tensor.name][written[tensor]]
+        if not same_bits(given[tensor.name], before[tensor.name]):
+            return f"{tensor.argument}, was changed by the call at other places than it is taken at"
     for tensor in (t for t in taken(spec) if not t.writes):
         if not same_bits(given[tensor.name], before[tensor.name]):
             return f"{tensor.argument}, was changed by the call, though it is only read"

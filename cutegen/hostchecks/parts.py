@@ -152,8 +152,9 @@ def _made(host: Host, call: Parts) -> tuple[list[object], tuple[Guarded, ...]]:
 
 
 def _with_few_places(spec: KernelSpec, near: Mapping[str, int]) -> Mapping[str, int]:
-    """The sizes with as few places as the existing elements need, independent of the size of the whole call."""
-    written = [mode for tensor in spec.tensors if tensor.writes for mode, _ in tensor.at]
+    """The sizes with as few places as the elements in memory need; the sizes of the whole call may need more."""
+    indices = {index for tensor in spec.tensors if tensor.writes for _, index in tensor.at}
+    written = [mode for tensor in spec.tensors for mode, index in tensor.at if index in indices]
     few = {m: max(1, spec.static.get(m, spec.divisible.get(m, 1))) for m in written}
     return (family_of(spec).accepted(spec, {**near, **few}) or near) if written else near
 

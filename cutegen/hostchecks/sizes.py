@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import torch
 
 _ELEMENTS = 1 << 16  # of the largest tensor of a call
+_PLACES = 8  # more along a mode than it would have if nothing were taken there
 _SCRATCH = 1 << 34  # bytes that a call allocates itself, of which each is one of this machine
 _COORDINATES = 1 << 31  # that 32 bits do not number
 _ADDRESSES = 1 << 45  # bytes from the first element of a tensor to its last
@@ -31,7 +32,7 @@ _BLOCKS = 65535  # of a grid's second and third extent (CUDA C++ Programming Gui
 
 
 def small(spec: KernelSpec) -> dict[str, int]:
-    """Small sizes, all above 1 where the spec lets them, and different.
+    """Small sizes, all above 1 where the spec lets them, and different; more places than elements that have one.
 
     Rows of each tensor are longer than its alignment, as far as that makes no tensor large.
     """
@@ -39,7 +40,7 @@ def small(spec: KernelSpec) -> dict[str, int]:
         sizes = {}
         for i, mode in enumerate(spec.modes):
             along = [t for t in spec.tensors if t.contiguous == mode]
-            least = max([2 + i, *(-(-rows * max(t.align or 1, 16) // t.dtype.bytes) + 1 for t in along)])
+            least = max([2 + i + _PLACES * (mode in spec.taken), *(-(-rows * max(t.align or 1, 16) // t.dtype.bytes) + 1 for t in along)])
             step = max(1, spec.divisible.get(mode, 1))
             sizes[mode] = spec.static.get(mode, -(-least // step) * step + i * step * bool(along))
         sizes = family_of(spec).accepted(spec, sizes) or sizes
@@ -161,7 +162,8 @@ def where_strides_mean_nothing(host: Host) -> Iterator[tuple[str, dict[str, int]
     spec = host.spec
     for mode in (m for m in spec.modes if m not in spec.static and spec.divisible.get(m, 1) == 1):
         sizes = {**host.case.sizes, mode: 1}
-        indices = [spec.tensor(name) for t in spec.tensors if t.writes for m, name in t.at if m == mode]
+        written = {name for t in spec.tensors if t.writes for _, name in t.at}
+        indices = [spec.tensor(name) for t in spec.tensors for m, name in t.at if m == mode and name in written]
         sizes |= {m: 1 for index in indices for m in index.shape}  # no two elements are written at one place
         if family_of(spec).refused(spec, sizes) is None:
             yield mode, sizes

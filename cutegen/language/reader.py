@@ -20,7 +20,7 @@ from cutegen.language.matrix import Variant, expand, source_of
 from cutegen.language.model import Expect, KernelSpec, Schedule, Verify
 from cutegen.language.modules import marked
 from cutegen.language.names import shown
-from cutegen.language.shapes import MAX_VERIFIED, Promises, bench, check_shapes
+from cutegen.language.shapes import MAX_VERIFIED, Promises, bench, check_places, check_shapes
 from cutegen.language.torch_ops import torch_op
 from cutegen.language.tuning import tune
 from cutegen.registry import family_of
@@ -145,6 +145,7 @@ def _spec(variant: Variant) -> tuple[KernelSpec | None, list[Diagnostic]]:
     derived = op.modes_that_follow(statements, known)
     may_be_empty = op.modes_that_may_be_empty(statements, known) if statements else ()
     promises_kept = Promises(modes, static, divisible, derived, declared)
+    check_places(ctx, declared, static, "static")
     verify = _verify(ctx, promises_kept, may_be_empty)
     measured = bench(ctx, promises_kept)
     expect = _expect(ctx)

@@ -10,6 +10,7 @@ from cutegen.language.asked import op_named
 from cutegen.language.context import Context
 from cutegen.language.kinds import Record
 from cutegen.language.model import Bench, Tensor
+from cutegen.language.taken import lacking, modes_at
 
 MAX_ELEMENTS = 2**40  # of a tensor
 MAX_VERIFIED = 2**40  # multiply-adds of a shape to verify on: on a CPU, hours
@@ -73,6 +74,25 @@ def check_shapes(
                 message = f"`{mode}` is {size}, and divisible promises a multiple of {step}"
                 ctx.say("CG131", message, *where, mode, notes=notes, help=help)
         _check_work(ctx, key, i, {**shape, **static}, promises.tensors, most_work)
+        check_places(ctx, promises.tensors, {**shape, **static}, *where)
+
+
+def check_places(ctx: Context, tensors: tuple[Tensor, ...], sizes: Mapping[str, int], *path: str | int) -> None:
+    """Sizes, written at `path`, with which elements would be written at the places of others (CG143).
+
+    Tensors are left out if one of the modes that say so has no size among them.
+    """
+    shapes = {t.name: t.shape for t in tensors}
+    asked = {t.name: {*dict(t.at), *(mode for _, index in t.at for mode in shapes.get(index, ("",)))} for t in tensors}
+    having = tuple(t for t in tensors if asked[t.name] <= {*sizes} or not t.at)
+    if (found := lacking(having, sizes)) is None or not found[0].writes:
+        return
+    tensor, there, count = found
+    together = dict.fromkeys(index for _, index in tensor.at)
+    own = " * ".join(min(modes_at(having, index), key=lambda mode: sizes[mode]) for index in together)
+    message = f"`{tensor.name}` is written at {count} places, and there are {there} along {own}"
+    notes = ("no two elements are written at one place",)
+    ctx.say("CG143", message, *path, notes=notes, help=f"give {own} at least {count}, or write at fewer")
 
 
 def _check_work(

@@ -64,7 +64,7 @@ targets: [sm_80, sm_90a]
         places = {name for tensor in written.values() for _, name in tensor.at}
         for name in {**dict.fromkeys(compute.names()), **dict.fromkeys(sorted(places))}:
             if name in tensors and tensors[name] not in outputs:
-                check_fits(ctx, tensors[name], outputs[0])
+                check_fits(ctx, tensors[name], outputs[0], written)
 
     def lead(self, spec: KernelSpec) -> Tensor:
         return spec.by_element.output

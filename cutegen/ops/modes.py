@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from cutegen.expressions.places import ONE
 from cutegen.language.context import Context
 from cutegen.language.model import Tensor
+from cutegen.language.tensor import element_modes
 
 
 def has_names(ctx: Context, tensor: Tensor) -> bool:
@@ -38,19 +40,38 @@ def check_alike(ctx: Context, outputs: Sequence[Tensor]) -> bool:
     return not wrong
 
 
-def check_fits(ctx: Context, tensor: Tensor, output: Tensor) -> None:
-    """A tensor lies along the output's modes, in their order; those that it lacks are broadcast."""
+def check_fits(ctx: Context, tensor: Tensor, output: Tensor, written: Mapping[str, Tensor] | None = None) -> None:
+    """A tensor lies along the output's modes, in their order; those that it lacks are broadcast.
+
+    `written` has all tensors as the spec has them, where these two have the elements of those taken at places.
+    """
     modes, out = list(tensor.modes), list(output.shape)
-    path = ("tensors", tensor.name, "shape")
-    shown_out = f"[{', '.join(out)}]"
+    path: tuple[str | int, ...] = ("tensors", tensor.name, "shape")
+    own = written[tensor.name] if written else tensor
+    notes = [f"{output.name}{' at its places' * bool(written and written[output.name].at)} is [{', '.join(out)}]"]
+    if own.at:
+        notes.insert(0, f"at its places {tensor.name} is [{', '.join(tensor.shape)}]")
     extra = [mode for mode in modes if mode not in out]
     if extra:
         message = f"`{tensor.name}` has the mode `{extra[0]}`, which the output `{output.name}` lacks"
-        notes = (f"{output.name} is {shown_out}; a tensor broadcasts along the modes that it lacks itself",)
-        ctx.say("CG129", message, *path, tensor.shape.index(extra[0]), notes=notes)
+        notes[-1] += "; a tensor broadcasts along the modes that it lacks itself"
+        known = extra[0] in own.shape  # else it is one of the places
+        path = (*path, own.shape.index(extra[0])) if known else ("tensors", tensor.name, "at")
+        ctx.say("CG129", message, *path, notes=tuple(notes))
     elif modes != [mode for mode in out if mode in modes]:
-        good = ", ".join(mode for mode in out if mode in modes)
         what = "the output " if output.writes else ""
         message = f"the modes of `{tensor.name}` are in another order than those of {what}`{output.name}`"
-        help = f"write `shape: [{good}]` and say which mode is contiguous with `major:`"
-        ctx.say("CG129", message, *path, notes=(f"{output.name} is {shown_out}",), help=help)
+        good = _in_order(own, out, written or {})
+        help = f"write `shape: [{', '.join(good)}]` and say which mode is contiguous with `major:`" if good else None
+        ctx.say("CG129", message, *path, notes=tuple(notes), help=help)
+
+
+def _in_order(tensor: Tensor, out: Sequence[str], written: Mapping[str, Tensor]) -> tuple[str, ...]:
+    """The modes of a tensor in memory such that its elements have their modes in the order of `out`; empty if none is,
+    because places lie along modes in another order.
+    """
+    at, every = dict(tensor.at), tuple(written.values())
+    first = {mode: written[at[mode]].shape[0] if mode in at else mode for mode in tensor.modes}
+    shape = tuple(sorted(tensor.modes, key=lambda mode: out.index(first[mode])))
+    found = element_modes(replace(tensor, shape=shape), every)
+    return shape if list(found) == [mode for mode in out if mode in found] else ()

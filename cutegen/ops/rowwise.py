@@ -110,7 +110,7 @@ targets: [sm_80, sm_90a]
             return
         written, tensors = tensors, {tensor.name: tensor for tensor in with_elements(tuple(tensors.values()))}
         for tensor in tensors.values():
-            check_fits(ctx, tensor, lead)
+            check_fits(ctx, tensor, lead, written)
         for number, statement in enumerate(compute.statements):
             if statement.matmul:
                 self.refuse_product(ctx, number, statement.matmul.place)

@@ -173,6 +173,19 @@ static: {N: 40}
 targets: [sm_90a]
 torch: {op: "op_tests::spread"}
 """
+SCATTER = """\
+cutegen: 1
+kernel: op_scatter
+op: elementwise
+tensors:
+  X: {shape: [T, N], dtype: f32}
+  slots: {shape: [T], dtype: i64}
+  Y: {shape: [S, N], dtype: f32, role: out, at: {S: slots}}
+compute: Y = 2 * X
+static: {N: 40}
+targets: [sm_90a]
+torch: {op: "op_tests::scatter"}
+"""
 ALIGNED = """\
 cutegen: 1
 kernel: op_aligned

@@ -78,6 +78,14 @@ CASES = [
      "CG143", "V and U, are not neighbours"),
     (TAKEN, "at: {V: ids}}", "at: {V: ids}}\n  Z: {shape: [D, S], dtype: bf16, role: out, «at: {S: ids}}",
      "CG143", "which is not its first mode"),
+    (TAKEN, "[V, D]", "«[D, V]", "CG129", "at its places W is [D, T] Y is [T, D] write `shape: [V, D]`"),
+    (TAKEN, "{V: ids}}\n  ids: {shape: [T]", "«{V: ids}}\n  ids: {shape: [T, B]",
+     "CG129", "W is [T, B, D] Y is [T, D]"),
+    (TAKEN, "compute: Y = W", "  Z: {shape: [S, D], dtype: bf16, role: out, at: {S: ids}}\n"
+     "compute: [Y = W, Z = W]\nverify: {shapes: [«{T: 9, D: 8, V: 2, S: 8}]}",
+     "CG143", "at 9 places, and there are 2 along V"),
+    (TAKEN, "compute: Y = W", "  Z: {shape: [S, D], dtype: bf16, role: out, at: {S: ids}}\n"
+     "compute: [Y = W, Z = W]\nstatic: «{T: 9, S: 8}", "CG143", "at 9 places, and there are 8 along S"),
     (GEMM, "A: {shape: [M, K]", "A: {«at: {M: B}, shape: [M, K]", "CG143", "`op: gemm` walks its tensors as they are"),
     # YAML
     (ADD, "op: elementwise", "op: elementwise\n«op: gemm", "CG010", "written twice"),

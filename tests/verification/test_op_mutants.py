@@ -10,7 +10,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from op_specs import ALIGNED, BATCH, LOSS, NORM, PRODUCT, SEVERAL, SOFTMAX, SPREAD, STEP
+from op_specs import ALIGNED, BATCH, LOSS, NORM, PRODUCT, SCATTER, SEVERAL, SOFTMAX, SPREAD, STEP
 
 from cutegen.codegen import Module, generate
 from cutegen.hostchecks import checks as host_checks_module
@@ -32,6 +32,7 @@ TEXTS = {
     "several": SEVERAL,
     "step": STEP,
     "spread": SPREAD,
+    "scatter": SCATTER,
     "aligned": ALIGNED,
     "batch": BATCH,
     "loss": LOSS,  # whose gradient is one only where some coordinate is the target
@@ -52,6 +53,8 @@ MUTANTS = [
     ("step", "what is to be written is copied", DOES, r"\1    p = p.clone()\n", RESULTS),
     ("step", "what is only read is written", DOES, r"\1    g.mul_(2)\n", RESULTS),
     ("spread", "an output of the caller is copied", DOES, r"\1    y = y.clone()\n", RESULTS),
+    ("scatter", "an output at places is copied", DOES, r"\1    y = y.clone()\n", RESULTS),
+    ("scatter", "what is at other places is written", DOES, r"\1    y.zero_()\n", RESULTS),
     ("spread", "a scalar is ignored", DOES, r"\1    rate = 1.0\n", RESULTS),
     ("norm", "an output is converted", r"(?<=return )op_norm\([^\n]*", "x.float(), x[:, 0]", RESULTS),
     ("norm", "a scalar of 0 is another one", DOES, r"\1    eps = eps or 1e-5\n", RESULTS),
@@ -155,6 +158,7 @@ DAILY = {  # one of each kind of check and of mistake, of few modules; the sweep
     "step: what is only read is written",
     "softmax: a type is mended by a copy",
     "norm: fakes of fixed rows",
+    "scatter: what is at other places is written",
     "product: inputs are swapped under autocast",
     "product: inputs are saved in another order",
     "norm: what has no gradient seems to have one",

@@ -54,12 +54,14 @@ def walked_text(spec: KernelSpec) -> str:
 
 
 def walked_sizes(spec: KernelSpec) -> list[str]:
-    """The sizes of the modes that the kernel walks where the leading tensor is taken at places: as others have them."""
+    """The sizes of the modes that the kernel walks where the leading tensor is taken at places: as others have them.
+    Of one mode it is a tuple, too: nothing follows the comma after its size.
+    """
     found = []
     for mode in spec.lead.shape:
         tensor = next(t for t in spec.tensors if mode in t.shape)
         found.append(f"m{tensor.name}.shape[{tensor.shape.index(mode)}]")
-    return found
+    return found if len(found) > 1 else [f"{found[0]},"]
 
 
 def places_of(plan: PointwisePlan, width: str) -> list[PlacesText]:

@@ -8,6 +8,7 @@ from cutegen.expressions.tree import Compute
 from cutegen.families.elementwise.schedule import ElementwiseSchedule
 from cutegen.language.context import Context
 from cutegen.language.model import Tensor
+from cutegen.language.tensor import element_modes
 
 # partition -> the keys that it reads, of those that not all partitions read
 PARTITION_KEYS = {
@@ -38,7 +39,9 @@ def check_schedule(
         message = f"no partition takes {', '.join(given)} together"
         help = "say which one with `partition:`"
         ctx.say("CG203", message, "schedule", given[-1], key=True, notes=choices, help=help)
-    modes = next((tensors[name].shape for name in compute.targets if name in tensors), None) if compute else None
+    first = next((tensors[name] for name in compute.targets if name in tensors), None) if compute else None
+    walked = first is not None and all(index in tensors for _, index in first.at)
+    modes = element_modes(first, tuple(tensors.values())) if first and walked else None
     ctx.known_modes(schedule.tiler or {}, modes, "schedule", "tiler")
     ctx.known_modes(schedule.predication, modes, "schedule", "predication")
     raster = schedule.scheduler.raster

@@ -8,6 +8,8 @@ import pytest
 import torch
 
 from cutegen.codegen import Module, generate
+from cutegen.families.common.places import with_places
+from cutegen.language.writer import write_spec
 from cutegen.verification.cases import derive_cases
 from cutegen.verification.executor import EmulatorExecutor, load_module
 from cutegen.verification.places import places_for
@@ -31,6 +33,20 @@ COLUMNS = f"""{HEAD}  X: {{shape: [M, K], dtype: f32, at: {{K: idx}}}}
   idx: {{shape: [N], dtype: i64}}
   Y: {{shape: [M, N], dtype: f32, role: inout}}
 compute: Y = Y + X
+"""
+ALONG_ONE = f"""{HEAD}  X: {{shape: [V], dtype: f32, at: {{V: idx}}}}
+  idx: {{shape: [N], dtype: i32}}
+  slots: {{shape: [N], dtype: i64}}
+  Y: {{shape: [S], dtype: f32, role: out, at: {{S: slots}}}}
+compute: Y = X
+schedule: {{partition: inner_outer, tiler: {{N: 256}}, thread_layout: "64", predication: {{N: mask}}}}
+"""
+SHARED = f"""{HEAD}  K: {{shape: [T, D], dtype: bf16}}
+  page: {{shape: [T], dtype: i32}}
+  row: {{shape: [T], dtype: i32}}
+  gate: {{shape: [Q], dtype: f32, at: {{Q: page}}}}
+  cache: {{shape: [P, R, D], dtype: bf16, role: inout, at: {{P: page, R: row}}}}
+compute: cache = cache + K * gate
 """
 TOLD = ("tile", "all one less", "all one more", "primes")  # the names of the cases that tell first
 MUTANTS = [
@@ -57,7 +73,11 @@ def failures(module: Module, text: str, folder: Path) -> list[str]:
     return [report.message for report in reports if report.message]
 
 
-@pytest.mark.parametrize("text", [GATHER, PAGED, COLUMNS], ids=["gather", "paged", "columns"])
+@pytest.mark.parametrize(
+    "text",
+    [GATHER, PAGED, COLUMNS, ALONG_ONE, SHARED],
+    ids=["gather", "paged", "columns", "along one mode", "places of several"],
+)
 def test_kernels_are_right(text: str, tmp_path: Path) -> None:
     (module,) = generate(text, "specs/taken.yaml").modules
     assert failures(module, module.text, tmp_path) == []
@@ -68,6 +88,24 @@ def test_a_mistake_is_found(text: str, broken: str, old: str, new: str, tmp_path
     (module,) = generate(text, "specs/taken.yaml").modules
     assert old in module.text
     assert failures(module, module.text.replace(old, new), tmp_path), broken
+
+
+def test_an_explained_scatter_is_a_spec() -> None:
+    """Its schedule names the modes that the kernel walks, which those of the output in memory are not."""
+    (module,) = generate(PAGED, "specs/taken.yaml").modules
+    (again,) = generate(write_spec(module.plan.spec), "specs/taken.yaml").modules
+    assert again.text.split("\n", 3)[3] == module.text.split("\n", 3)[3]
+
+
+def test_places_are_in_range_of_all_that_are_taken_there() -> None:
+    """And differ where one of those is written, though others are only read."""
+    (module,) = generate(SHARED, "specs/taken.yaml").modules
+    spec = module.plan.spec
+    sizes = with_places(spec, {"T": 12, "D": 1, "Q": 2, "P": 9, "R": 3})
+    assert sizes == {"T": 12, "D": 1, "Q": 4, "P": 9, "R": 3}
+    page, row = (places_for(spec, name, sizes, 1) for name in ("page", "row"))
+    assert page is not None and row is not None and int(page.max()) == 3 and int(row.max()) == 2
+    assert len(torch.unique(torch.stack([page, row]), dim=1).T) == 12
 
 
 @pytest.mark.parametrize("sizes", [{"T": 5, "P": 2, "R": 3, "D": 1}, {"T": 6, "P": 2, "R": 3, "D": 1}])
