@@ -44,6 +44,7 @@ def _calls(host: Host, kernel: Plan) -> Iterator[tuple[dict[str, int], int]]:
             sizes = {**tiles, mode: tiles[mode] * 2 * most}
             stay = most < _MANY and family.blocks(way, sizes) == most and not family.refused(way.spec, sizes)
             fitting = family_of(host.spec).accepted(host.spec, dict(sizes))
+            stay = stay and kernel.spec.takes(sizes)  # else the call takes another kernel
             if stay and fitting == sizes == host.plan.own_sizes(kernel, dict(sizes)) and sizes not in seen:
                 seen.append(sizes)
                 yield sizes, most

@@ -40,7 +40,12 @@ def small(spec: KernelSpec) -> dict[str, int]:
         sizes = {}
         for i, mode in enumerate(spec.modes):
             along = [t for t in spec.tensors if t.contiguous == mode]
-            least = max([2 + i + _PLACES * (mode in spec.taken), *(-(-rows * max(t.align or 1, 16) // t.dtype.bytes) + 1 for t in along)])
+            least = max(
+                [
+                    2 + i + _PLACES * (mode in spec.taken),
+                    *(-(-rows * max(t.align or 1, 16) // t.dtype.bytes) + 1 for t in along),
+                ]
+            )
             step = max(1, spec.divisible.get(mode, 1))
             sizes[mode] = spec.static.get(mode, -(-least // step) * step + i * step * bool(along))
         sizes = family_of(spec).accepted(spec, sizes) or sizes
