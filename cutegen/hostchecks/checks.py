@@ -10,7 +10,18 @@ from math import lcm
 from types import ModuleType
 
 from cutegen.contract import copies
-from cutegen.hostchecks import far_blocks, grids, long_sums, memory, ops, promises, sizes, stand_ins, wrong_tensors
+from cutegen.hostchecks import (
+    far_blocks,
+    far_places,
+    grids,
+    long_sums,
+    memory,
+    ops,
+    promises,
+    sizes,
+    stand_ins,
+    wrong_tensors,
+)
 from cutegen.hostchecks.judging import Check, Host, NotRun
 from cutegen.planning.plan import Plan
 from cutegen.verification.cases import Case
@@ -116,7 +127,7 @@ def _checks(host: Host) -> Iterator[tuple[Check, bool]]:
             if not host.executor.has_code_for(kernel.spec.targets):
                 continue  # calls take others here
             usual = replace(usual, executor=host.executor.for_targets(kernel.spec.targets))
-        many = chain(far_blocks.checks(usual), long_sums.checks(usual))
+        many = chain(far_blocks.checks(usual), far_places.checks(usual), long_sums.checks(usual))
         for check, cheap in _marked(many, host, "many tiles"):
             yield replace(check, what=f"{check.what}, {kernel.case}") if kernel.case else check, cheap
     yield from _marked(memory.checks(host), host, "memory")

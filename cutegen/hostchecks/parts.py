@@ -11,6 +11,7 @@ from cutegen.contract import choosing
 from cutegen.hostchecks.asked import family_of
 from cutegen.hostchecks.judging import Host
 from cutegen.language.model import KernelSpec
+from cutegen.language.taken import indices, modes_at
 from cutegen.reference.bounds import Expected, evaluate
 from cutegen.verification import costs
 from cutegen.verification.case_request import Layout
@@ -22,6 +23,8 @@ from cutegen.verification.places import input_for
 from cutegen.verification.tensors import Guarded, guarded, with_places
 
 if TYPE_CHECKING:
+    import torch
+
     from cutegen.emulator import Launch
 
 TILES = (1 << 24) + 3
@@ -129,7 +132,8 @@ def _made(host: Host, call: Parts) -> tuple[list[object], tuple[Guarded, ...]]:
 
     Raises MemoryError where there are not so many addresses left, and CannotRun where the executor has none.
     """
-    spec, mode, near = host.spec, call.mode, _with_few_places(host.spec, call.near)
+    spec, mode = host.spec, call.mode
+    near = call.near if mode in spec.taken else _with_few_places(spec, call.near)
     views, parts, layout = {}, [], _layout(host)
     for number, tensor in enumerate(spec.tensors):
         shape, strides = tuple(near[m] for m in tensor.shape), strides_for(tensor, near, layout, number)
@@ -148,7 +152,17 @@ def _made(host: Host, call: Parts) -> tuple[list[object], tuple[Guarded, ...]]:
             if view is None:
                 raise CannotRun(f"no {shape} of {tensor.dtype} can be addressed here")
             views[tensor.name] = view
+    for name in (name for name in indices(spec.tensors) if modes_at(spec.tensors, name) == (mode,)):
+        views[name] = _far_places(host, call, next(part for part in parts if part.tensor.name == name))
     return host.arguments(views), with_places(parts)
+
+
+def _far_places(host: Host, call: Parts, near: Guarded) -> torch.Tensor:
+    """The places of the whole call that a tensor of them has, which in what is there are `near`."""
+    import torch
+
+    places = torch.tensor(call.coordinates).to(near.view.device)[near.view.long()].to(near.view.dtype)
+    return guarded(near.tensor, tuple(places.shape), near.view.stride(), host.executor.device, data=places).view
 
 
 def _with_few_places(spec: KernelSpec, near: Mapping[str, int]) -> Mapping[str, int]:

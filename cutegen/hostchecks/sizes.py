@@ -288,23 +288,35 @@ def _each_far_apart(host: Host, tensors: Sequence[Guarded], unit: int, how: str)
     Where such steps keep no tensor as it is aligned, a call in which all tensors have them is made once: what takes
     that takes each of them. Each has them alone, so that it is named, where that call is wrong.
     """
-    others, far, modes = {item.tensor.name: item.view for item in tensors}, {}, {}
+    others = {item.tensor.name: item.view for item in tensors}
+    far: dict[tuple[str, str], torch.Tensor | None] = {}
     for item in tensors:
-        tensor, view = item.tensor, item.view
-        outermost = max(range(view.dim()), key=view.stride, default=0)
-        fixed = {tensor.contiguous, *tensor.dense}  # modes along which steps are what they are
-        if view.dim() and view.shape[outermost] > 1 and tensor.shape[outermost] not in fixed:
+        for axis in _stepped(item.tensor, item.view):
             # not those of neighbouring rows in the lower 32 bits either
-            step = (1 << 32) + -(-3 * view.stride(outermost) // unit) * unit
-            addressed = view.shape[outermost] * step * view.itemsize < _ADDRESSES
-            made = host.executor.far_apart(view, outermost, step) if addressed else None
+            step = (1 << 32) + -(-3 * item.view.stride(axis) // unit) * unit
+            addressed = item.view.shape[axis] * step * item.view.itemsize < _ADDRESSES
+            made = host.executor.far_apart(item.view, axis, step) if addressed else None
             if made is not None:
-                far[tensor.name], modes[tensor.name] = made, tensor.shape[outermost]
-    together = cache(host.takes("", "", {**others, **far}).run)
-    for name, made in far.items():
-        what = f"steps of more than 2^32 elements along {modes[name]}{how}"
+                far[item.tensor.name, item.tensor.shape[axis]] = made
+    first = {name: made for (name, _), made in reversed(far.items())}
+    together = cache(host.takes("", "", {**others, **first}).run)
+    for (name, mode), made in far.items():
+        what = f"steps of more than 2^32 elements along {mode}{how}"
         alone = host.takes(host.spec.tensor(name).argument, what, {**others, name: made})
-        yield replace(alone, run=partial(_where_wrong, together, alone.run)) if unit == 1 else alone
+        known = unit == 1 and made is first[name]  # in the call of all
+        yield replace(alone, run=partial(_where_wrong, together, alone.run)) if known else alone
+
+
+def _stepped(tensor: Tensor, view: torch.Tensor) -> Iterator[int]:
+    """The modes of a tensor along which steps may be far: the outermost first, then those that are taken at places,
+    whose steps the kernel multiplies itself.
+    """
+    fixed = {tensor.contiguous, *tensor.dense}  # modes along which steps are what they are
+    outermost = max(range(view.dim()), key=view.stride, default=0)
+    taken = [axis for axis, mode in enumerate(tensor.shape) if mode in dict(tensor.at) and axis != outermost]
+    for axis in (outermost, *taken) if view.dim() else ():
+        if view.shape[axis] > 1 and tensor.shape[axis] not in fixed:
+            yield axis
 
 
 def _where_wrong(together: Callable[[], str], alone: Callable[[], str]) -> str:
