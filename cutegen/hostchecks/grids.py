@@ -27,10 +27,9 @@ def checks(host: Host) -> Iterator[Check]:
         calls = list(_calls(host, kernel))
         if calls and host.executor.has_code_for(kernel.spec.targets):
             of = f", {kernel.case}" if kernel.case else ""
-            usual = replace(host, executor=host.executor.for_targets(kernel.spec.targets)) if of else host
-            usual = replace(usual, chosen=host.plan.chosen_as(kernel))
+            usual = replace(host, chosen=host.plan.chosen_as(kernel))
             what = f"launches as many blocks as walk all tiles{of}"
-            yield Check(host.spec.output.argument, what, partial(_wrong, usual, calls))
+            yield Check(host.spec.output.argument, what, partial(_wrong, usual, kernel, calls))
 
 
 def _calls(host: Host, kernel: Plan) -> Iterator[tuple[dict[str, int], int]]:
@@ -50,9 +49,16 @@ def _calls(host: Host, kernel: Plan) -> Iterator[tuple[dict[str, int], int]]:
                 yield sizes, most
 
 
-def _wrong(host: Host, calls: Sequence[tuple[Mapping[str, int], int]]) -> str:
-    """Makes calls of which nothing runs; returns what is wrong, empty if nothing is. Raises CannotRun."""
+def _wrong(host: Host, kernel: Plan, calls: Sequence[tuple[Mapping[str, int], int]]) -> str:
+    """Makes calls of which nothing runs, for the targets on which they take the kernel; returns what is wrong, empty if
+    nothing is. Raises CannotRun.
+    """
     for sizes, meant in calls:
+        if kernel is not host.plan:
+            targets = host.plan.targets_of(kernel, sizes)
+            if not host.executor.has_code_for(targets):
+                continue
+            host = replace(host, executor=host.executor.for_targets(targets))
         made = never_touched(host, sizes)
         said = ", ".join(f"{mode} = {size}" for mode, size in sizes.items())
         try:
