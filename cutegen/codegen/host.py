@@ -19,10 +19,11 @@ from cutegen.codegen.formatting import (
 )
 from cutegen.codegen.padding import moved, padding_context
 from cutegen.codegen.parts import KernelParts
-from cutegen.codegen.places import place_modes, with_places
+from cutegen.codegen.places import place_modes, put_at_places
 from cutegen.expressions.places import ONE, modes_compared
 from cutegen.language import torch_ops
 from cutegen.language.model import KernelSpec, Scalar, Tensor
+from cutegen.language.taken import modes_at
 from cutegen.planning.plan import Plan
 
 PYTHON_TYPES = {"f32": "float", "f64": "float", "i64": "int", "i32": "int"}
@@ -145,7 +146,7 @@ def _size_tables(spec: KernelSpec, parts: KernelParts) -> list[tuple[str, str]]:
         *([("divisible", _table("DIVISIBLE", divisible))] if _divides(spec) else []),
         ("static" if spec.static else "", _table("STATIC", {m: str(n) for m, n in spec.static.items()})),
         ("", _table("LARGEST", largest)),
-        *([("", f"{_table('PLACES', places)}  # modes along which they are taken")] if places else []),
+        *([("", f"{_table('PLACES', places)}  # modes that each indexes")] if places else []),
     ]
 
 
@@ -260,7 +261,7 @@ def _results(plan: Plan) -> dict[str, Any]:
     quoted = [f"`{output}`" for output in outputs]
     told = " and ".join([", ".join(quoted[:-1]), quoted[-1]] if quoted[:-1] else quoted)
     made = [
-        with_places(plan.spec, t, x)
+        put_at_places(plan.spec, t, x)
         if t.at
         else f"{t.argument if can_be_made(plan.spec, t) else f'torch.empty_like({t.argument})'}.copy_({x})"
         for t, x in zip(plan.spec.outputs, reference.results, strict=True)
@@ -317,12 +318,12 @@ def _of_no_place(spec: KernelSpec, tensor: Tensor) -> str:
 
 def _as_places(spec: KernelSpec, tensor: Tensor) -> str:
     """Notes that what a tensor of places holds is not checked, and what it must be."""
-    taken = [(t, mode) for t in spec.tensors for mode, index in t.at if index == tensor.name]
-    if not taken:
+    modes = modes_at(spec.tensors, tensor.name)
+    if not modes:
         return ""
-    modes = dict.fromkeys(mode for _, mode in taken)
+    written = any(t.writes for t in spec.tensors if tensor.name in dict(t.at).values())
     said = f"; in 0 ... {' - 1 and 0 ... '.join(modes)} - 1"
-    return f"{said}{', no two alike' * any(t.writes for t, _ in taken)}: not checked"
+    return f"{said}{', no two alike' * written}: not checked"
 
 
 def _inputs(spec: KernelSpec) -> Mapping[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from cutegen.language.model import KernelSpec, Tensor
+from cutegen.language.taken import indices, modes_at
 
 
 def place_index(spec: KernelSpec, tensor: Tensor) -> str:
@@ -12,21 +13,15 @@ def place_index(spec: KernelSpec, tensor: Tensor) -> str:
     return ", ".join(spec.tensor(at[m]).argument if m in at else ":" for m in tensor.shape[: last + 1])
 
 
-def with_places(spec: KernelSpec, tensor: Tensor, values: str, *, inplace: bool = False) -> str:
-    """The expression of a tensor like an output with `values` at its places, or of the output itself, `inplace`.
+def put_at_places(spec: KernelSpec, tensor: Tensor, values: str, *, inplace: bool = False) -> str:
+    """The torch expression for an output with `values` at its places: a new tensor, or the output itself if `inplace`.
 
-    The modes that are taken come first in its shape.
+    The modes that are taken come first in the shape of an output.
     """
-    indices = [spec.tensor(index).argument for _, index in tensor.at]
-    put = "index_put_" if inplace else "index_put"
-    return f"{tensor.argument}.{put}(({', '.join(indices)}{',' if len(indices) == 1 else ''}), {values})"
+    put, index = "index_put_" if inplace else "index_put", place_index(spec, tensor)
+    return f"{tensor.argument}.{put}(({index}{',' if len(tensor.at) == 1 else ''}), {values})"
 
 
 def place_modes(spec: KernelSpec) -> dict[str, tuple[str, ...]]:
     """By argument, of each tensor of places the modes along which they are taken."""
-    found: dict[str, tuple[str, ...]] = {}
-    for tensor in spec.tensors:
-        for mode, index in tensor.at:
-            argument = spec.tensor(index).argument
-            found[argument] = tuple(dict.fromkeys((*found.get(argument, ()), mode)))
-    return found
+    return {spec.tensor(index).argument: modes_at(spec.tensors, index) for index in indices(spec.tensors)}

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from math import prod
+from typing import NamedTuple
 
 from cutegen.contract import choosing
 from cutegen.hostchecks.asked import family_of
@@ -24,16 +25,26 @@ def checks(host: Host) -> Iterator[Check]:
     if not host.executor.chooses_blocks:
         return
     for kernel in host.plan.kernels:
-        calls = list(_calls(host, kernel))
-        if calls and host.executor.has_code_for(kernel.spec.targets):
+        calls = [call for call in _calls(host, kernel) if host.executor.has_code_for(call.targets)]
+        if calls:
             of = f", {kernel.case}" if kernel.case else ""
             usual = replace(host, chosen=host.plan.chosen_as(kernel))
             what = f"launches as many blocks as walk all tiles{of}"
             yield Check(host.spec.output.argument, what, partial(_wrong, usual, kernel, calls))
 
 
-def _calls(host: Host, kernel: Plan) -> Iterator[tuple[dict[str, int], int]]:
-    """The sizes of calls of a kernel with more tiles than blocks walk, and how many blocks these are."""
+class _Call(NamedTuple):
+    """The sizes of a call with more tiles than blocks walk, how many blocks these are, and the targets on which the
+    call takes the kernel.
+    """
+
+    sizes: Mapping[str, int]
+    blocks: int
+    targets: tuple[str, ...]
+
+
+def _calls(host: Host, kernel: Plan) -> Iterator[_Call]:
+    """The calls of each way in which a kernel runs."""
     seen: list[dict[str, int]] = []
     for way in kernel.ways:
         tiles, family = tiles_of(way), family_of(way.spec)
@@ -46,18 +57,13 @@ def _calls(host: Host, kernel: Plan) -> Iterator[tuple[dict[str, int], int]]:
             stay = stay and kernel.spec.takes(sizes)  # else the call takes another kernel
             if stay and fitting == sizes == host.plan.own_sizes(kernel, dict(sizes)) and sizes not in seen:
                 seen.append(sizes)
-                yield sizes, most
+                yield _Call(sizes, most, host.plan.targets_of(kernel, sizes))
 
 
-def _wrong(host: Host, kernel: Plan, calls: Sequence[tuple[Mapping[str, int], int]]) -> str:
-    """Makes calls of which nothing runs, for the targets on which they take the kernel; returns what is wrong, empty if
-    nothing is. Raises CannotRun.
-    """
-    for sizes, meant in calls:
+def _wrong(host: Host, kernel: Plan, calls: Sequence[_Call]) -> str:
+    """Makes calls of which nothing runs; returns what is wrong, empty if nothing is. Raises CannotRun."""
+    for sizes, meant, targets in calls:
         if kernel is not host.plan:
-            targets = host.plan.targets_of(kernel, sizes)
-            if not host.executor.has_code_for(targets):
-                continue
             host = replace(host, executor=host.executor.for_targets(targets))
         made = never_touched(host, sizes)
         said = ", ".join(f"{mode} = {size}" for mode, size in sizes.items())

@@ -20,7 +20,7 @@ from cutegen.verification.cases import strides_for
 from cutegen.verification.compare import compare
 from cutegen.verification.executor import CannotRun, Far
 from cutegen.verification.places import input_for
-from cutegen.verification.tensors import Guarded, guarded, with_places
+from cutegen.verification.tensors import Guarded, guarded, with_indices
 
 if TYPE_CHECKING:
     import torch
@@ -154,7 +154,7 @@ def _made(host: Host, call: Parts) -> tuple[list[object], tuple[Guarded, ...]]:
             views[tensor.name] = view
     for name in (name for name in indices(spec.tensors) if modes_at(spec.tensors, name) == (mode,)):
         views[name] = _far_places(host, call, next(part for part in parts if part.tensor.name == name))
-    return host.arguments(views), with_places(parts)
+    return host.arguments(views), with_indices(parts)
 
 
 def _far_places(host: Host, call: Parts, near: Guarded) -> torch.Tensor:

@@ -26,10 +26,15 @@ from cutegen.language.context import Context
 from cutegen.language.declarations import unknown_name
 from cutegen.language.model import Scalar, Tensor
 from cutegen.language.names import name_help, name_problem, nearest, shown
+from cutegen.language.taken import indices
 
 
-def compute(ctx: Context, op: Op, tensors: tuple[Tensor, ...], scalars: tuple[Scalar, ...]) -> Compute | None:
-    """The statements, or None where, once said, they cannot be used."""
+def compute(
+    ctx: Context, op: Op, tensors: tuple[Tensor, ...], scalars: tuple[Scalar, ...], *, shaped: bool = True
+) -> Compute | None:
+    """The statements, or None where, once said, they cannot be used. Unless the tensors are `shaped`, as where nothing
+    has the places of one, only syntax and names are checked.
+    """
     statements = _parsed(ctx, op)
     if statements is None:
         return None
@@ -39,7 +44,7 @@ def compute(ctx: Context, op: Op, tensors: tuple[Tensor, ...], scalars: tuple[Sc
     _check_names(ctx, statements, known, scalars)
     if len(ctx.found) == before and not op.has_reductions:
         _refuse_reduction(ctx, op, statements)
-    if len(ctx.found) > before:
+    if len(ctx.found) > before or not shaped:
         return None
     _check_roles(ctx, statements, tensors, scalars)
     op.check_compute(ctx, statements, known, scalars)
@@ -177,7 +182,7 @@ def _say_unused(ctx: Context, statements: Compute, number: int, outputs: Sequenc
 
 def _check_roles(ctx: Context, statements: Compute, tensors: tuple[Tensor, ...], scalars: tuple[Scalar, ...]) -> None:
     """Outputs are written once and not read before, an inout is, and everything that is declared is used."""
-    read = {*statements.names(), *(name for tensor in tensors for _, name in tensor.at)}
+    read = {*statements.names(), *indices(tensors)}
     targets = statements.targets
     only = " and ".join(f"`{target}`" for target in targets if target in {t.name for t in tensors})
     for tensor in tensors:

@@ -131,8 +131,7 @@ def _spec(variant: Variant) -> tuple[KernelSpec | None, list[Diagnostic]]:
     declared, numbers = tensors(ctx), scalars(ctx)
     known = {tensor.name: tensor for tensor in declared}
     check_names(ctx, declared, numbers)
-    taken = op.check_places(ctx, declared)
-    statements = compute(ctx, op, declared, numbers) if taken else None
+    statements = compute(ctx, op, declared, numbers, shaped=op.check_places(ctx, declared))
     modes = tuple(dict.fromkeys(mode for tensor in declared for mode in tensor.modes))
     static, divisible = promises(ctx, modes)
     static |= dict.fromkeys([ONE for tensor in declared if ONE in tensor.shape], 1)

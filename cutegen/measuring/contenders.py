@@ -13,7 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from cutegen.codegen.places import with_places
+from cutegen.codegen.places import put_at_places
 from cutegen.codegen.reference import device_of
 from cutegen.errors import plain
 from cutegen.measuring.arguments import Arguments, like
@@ -124,7 +124,7 @@ def expression(
         body, made[name] = body.replace(call, name), call
     outputs = [t.argument for t in spec.outputs]
     written = [
-        with_places(spec, t, x, inplace=True) if t.at else f"{t.argument}.copy_({x})"
+        put_at_places(spec, t, x, inplace=True) if t.at else f"{t.argument}.copy_({x})"
         for t, x in zip(spec.outputs, reference.results, strict=True)
     ]
     inplace = inplace or any(t.at for t in spec.outputs)  # of what is written at places the rest stays

@@ -9,6 +9,7 @@ from cutegen.expressions.tree import Compute, Place
 from cutegen.language.computing import say
 from cutegen.language.context import Context
 from cutegen.language.model import KernelSpec, Scalar, Tensor
+from cutegen.language.taken import indices
 from cutegen.language.tensor import with_elements
 from cutegen.ops.modes import check_alike, check_fits, has_names
 from cutegen.ops.op import Op
@@ -61,8 +62,7 @@ targets: [sm_80, sm_90a]
         if not all(has_names(ctx, output) for output in outputs):
             return
         check_alike(ctx, outputs)
-        places = {name for tensor in written.values() for _, name in tensor.at}
-        for name in {**dict.fromkeys(compute.names()), **dict.fromkeys(sorted(places))}:
+        for name in dict.fromkeys((*compute.names(), *indices(tuple(written.values())))):
             if name in tensors and tensors[name] not in outputs:
                 check_fits(ctx, tensors[name], outputs[0], written)
 

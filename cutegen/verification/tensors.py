@@ -180,10 +180,10 @@ def make_tensors(spec: KernelSpec, case: Case, device: str, run: int = 0) -> tup
                 shift=least if tensor.name == case.shifted else 0,
             ),
         )
-    return with_places(made)
+    return with_indices(made)
 
 
-def with_places(made: Sequence[Guarded]) -> tuple[Guarded, ...]:
+def with_indices(made: Sequence[Guarded]) -> tuple[Guarded, ...]:
     """The tensors, each with the index of its elements if it is taken at the places of another."""
     views = {one.tensor.name: one.view for one in made}
     return tuple(replace(one, index=index_of(one.tensor, views)) if one.tensor.at else one for one in made)

@@ -400,3 +400,8 @@ def test_what_a_placeholder_brings_is_wrong_at_the_placeholder() -> None:
     (found,) = problems(text)
     assert found.code == "CG120"
     assert found.span.column == text.splitlines()[found.span.line - 1].index("{f}") + 1
+
+
+def test_statements_are_read_beside_wrong_places() -> None:
+    found = problems(TAKEN.replace("{V: ids}", "{V: idz}").replace("Y = W", "Y = sumn(W)"))
+    assert [d.code for d in found] == ["CG143", "CG120"]

@@ -16,7 +16,7 @@ def several_places(spec: KernelSpec) -> dict[str, int]:
     return {mode: PLACES if len(tensor.at) == 1 else FEW_PLACES for tensor in spec.tensors for mode, _ in tensor.at}
 
 
-def with_places(spec: KernelSpec, sizes: dict[str, int]) -> dict[str, int] | None:
+def enough_places(spec: KernelSpec, sizes: dict[str, int]) -> dict[str, int] | None:
     """`sizes` with a place for each element that is written at one, and one place at least for those that are read.
 
     A tensor that is read at places at which another is written has as many. None if static sizes leave no way.

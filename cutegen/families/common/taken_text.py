@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from cutegen.families.common.pointwise import Operand, PointwisePlan
 from cutegen.language.model import KernelSpec, Tensor
+from cutegen.language.taken import indices
 
 
 class PlacesText(NamedTuple):
@@ -28,12 +29,20 @@ class PlacesText(NamedTuple):
         return f"{self.tensor.name}_at"
 
 
+class LaidOutText(NamedTuple):
+    """The layout that a tensor taken at places gets in `launch`."""
+
+    name: str
+    told: str  # `indexed by ids along V`
+    last: str  # what V does: `comes last`, or of several modes `come last`
+    shape: list[str]
+    strides: list[str]
+
+
 class TakenText(NamedTuple):
     """A tensor that is taken at places."""
 
-    told: str  # `at ids along V`
-    shape: list[str]  # of its layout in `launch`, behind what the kernel walks
-    strides: list[str]
+    layout: LaidOutText
     steps: list[tuple[str, int]]  # variables of the strides along the modes that are taken, and where these stand
     walked: str  # the index that leaves the modes that the kernel walks
     accesses: str  # of a thread
@@ -42,9 +51,18 @@ class TakenText(NamedTuple):
     offset: list[str]  # of that access: the terms of a sum, in elements
 
 
-def taken_names(plan: PointwisePlan) -> frozenset[str]:
-    """The tensors of places."""
-    return frozenset(name for tensor in plan.spec.tensors for _, name in tensor.at)
+def laid_out(tensor: Tensor, walked: str, strides: Sequence[str]) -> LaidOutText:
+    """The layout of a tensor along the modes that the kernel walks, of the shape `walked` with those strides, and then
+    along each mode that is taken.
+    """
+    name, axes = tensor.name, [tensor.shape.index(mode) for mode, _ in tensor.at]
+    return LaidOutText(
+        name,
+        "indexed by " + " and ".join(f"{index} along {mode}" for mode, index in tensor.at),
+        "comes last" if len(axes) == 1 else "come last",
+        [f"*{walked}", *(f"m{name}.shape[{axis}]" for axis in axes)],
+        [*strides, *(f"m{name}.stride[{axis}]" for axis in axes)],
+    )
 
 
 def walked_text(spec: KernelSpec) -> str:
@@ -54,10 +72,12 @@ def walked_text(spec: KernelSpec) -> str:
 
 
 def walked_sizes(spec: KernelSpec) -> list[str]:
-    """The sizes of the modes that the kernel walks where the leading tensor is taken at places: as others have them.
-    Of one mode it is a tuple, too: nothing follows the comma after its size.
+    """The items of the tuple of sizes that the kernel walks, as other tensors have them, where the leading tensor is
+    taken at places; none where it is not. A single one ends with the comma that makes it a tuple.
     """
-    found = []
+    found: list[str] = []
+    if not spec.tensor(spec.lead.name).at:
+        return found
     for mode in spec.lead.shape:
         tensor = next(t for t in spec.tensors if mode in t.shape)
         found.append(f"m{tensor.name}.shape[{tensor.shape.index(mode)}]")
@@ -66,7 +86,7 @@ def walked_sizes(spec: KernelSpec) -> list[str]:
 
 def places_of(plan: PointwisePlan, width: str) -> list[PlacesText]:
     """The tensors of places, in the spec's order. `width` is the text of the elements of one access."""
-    names, lead = taken_names(plan), plan.spec.lead
+    names, lead = indices(plan.spec.tensors), plan.spec.lead
     predicate = f"t{plan.spec.output.name}p{lead.name}"
     found = []
     for tensor in plan.spec.tensors:
@@ -84,7 +104,7 @@ def places_of(plan: PointwisePlan, width: str) -> list[PlacesText]:
 
 def predicated(plan: PointwisePlan) -> list[Operand]:
     """The operands whose accesses have predicates: of places only those with one for each value."""
-    names = taken_names(plan)
+    names = indices(plan.spec.tensors)
     each = {t.name for t in plan.spec.tensors if t.name in names and _for_each_value(plan, t)}
     return [o for o in plan.pointwise.operands if o.read or o.write or o.tensor.name in each]
 
@@ -107,13 +127,10 @@ def taken_text(
         each = _for_each_value(plan, spec.tensor(index))
         place = "vector" if each or own == width else f"vector * {own} // {width}"
         terms.append(f"cutlass.Int64(t{spec.output.name}r{index}_at[{place}]) * {step}")
-    axes = [tensor.shape.index(mode) for mode, _ in tensor.at]
     return TakenText(
-        told=" and ".join(f"at {index} along {mode}" for mode, index in tensor.at),
-        shape=[f"m{name}.shape[{axis}]" for axis in axes],
-        strides=[*strides, *(f"m{name}.stride[{axis}]" for axis in axes)],
+        layout=laid_out(tensor, walked_text(spec), strides),
         steps=steps,
-        walked=", ".join(["None"] * rank + ["0"] * len(axes)),
+        walked=", ".join(["None"] * rank + ["0"] * len(tensor.at)),
         accesses=f"VALUES // {own}",
         predicate=f"{predicate.partition('=')[2]}[vector]" if predicate else "",
         indent=" " * (12 if predicate else 8),

@@ -15,6 +15,7 @@ from cutegen.families.common.pointwise import Operand
 from cutegen.families.elementwise.partitions import thread_values
 from cutegen.families.elementwise.plan import ElementwisePlan
 from cutegen.language.kinds import Path
+from cutegen.language.taken import indices
 from cutegen.layouts import pair
 
 
@@ -26,7 +27,7 @@ def accesses_of(plan: ElementwisePlan) -> tuple[Access, ...]:
 
 def _places(plan: ElementwisePlan) -> Iterator[Access]:
     """The loads of places: one for each access to what is taken at them, or for each element of it."""
-    names, vector = {name for t in plan.spec.tensors for _, name in t.at}, plan.pointwise.vector
+    names, vector = indices(plan.spec.tensors), plan.pointwise.vector
     for tensor in (t for t in plan.spec.tensors if t.name in names):
         strides = strides_of(tensor, plan.spec.lead.shape, counted_sizes(plan))
         layout = thread_values(plan, strides)

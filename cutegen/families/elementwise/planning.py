@@ -100,6 +100,8 @@ def make_pointwise(
         replace(_cached(spec, operand(spec, t, vector, t.name in read)), converted=t.name in converted)
         for t in spec.tensors
     )
+    # A tensor that only has places is loaded one place at a time
+    operands = tuple(o if o.read or o.write else replace(o, vector=1) for o in operands)
     profiles = {(o.tensor.major, o.broadcast, o.vector) for o in operands}
     reshape = len(profiles) > 1 or not all(_has_profile(typed, operands) for typed in statements)
     clear = bool(masked) and may_branch(statements)

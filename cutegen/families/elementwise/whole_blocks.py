@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import lcm, prod
 
-from cutegen.families.common.places import several_places, with_places
+from cutegen.families.common.places import enough_places, several_places
 from cutegen.families.elementwise.plan import ElementwisePlan
 from cutegen.families.elementwise.schedule import Spec
 from cutegen.families.elementwise.tiles import tile_order
@@ -36,7 +36,7 @@ def accepted(spec: Spec, sizes: dict[str, int]) -> dict[str, int] | None:
     different ones; None if static sizes leave no way.
     """
     whole = _in_whole_blocks(spec, sizes)
-    return None if whole is None else with_places(spec, whole)
+    return None if whole is None else enough_places(spec, whole)
 
 
 def _in_whole_blocks(spec: Spec, sizes: dict[str, int]) -> dict[str, int] | None:

@@ -202,11 +202,11 @@ class RowwiseFamily(Family[RowwiseSchedule, RowwisePlan]):
         return refused(spec, sizes)
 
     def accepted(self, spec: Spec, sizes: dict[str, int]) -> dict[str, int] | None:
-        from cutegen.families.common.places import with_places
+        from cutegen.families.common.places import enough_places
         from cutegen.families.rowwise.lengths import accepted
 
         found = accepted(spec, sizes)
-        return None if found is None else with_places(spec, found)
+        return None if found is None else enough_places(spec, found)
 
     def figures(self, plan: RowwisePlan) -> tuple[Figure, ...]:
         from cutegen.families.rowwise.pictures import figures

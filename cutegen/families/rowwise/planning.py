@@ -36,6 +36,7 @@ from cutegen.families.rowwise.rows import (
 )
 from cutegen.families.rowwise.schedule import Spec
 from cutegen.language.model import Tensor
+from cutegen.language.taken import indices
 
 MOST_TILES = 2**31 - 1  # thread blocks that 32 bits can number
 
@@ -90,9 +91,8 @@ def plan(spec: Spec) -> RowwisePlan:
 
 def _row_tensors(spec: Spec, read: Container[str]) -> tuple[str, ...]:
     """The tensors that are read and do not lie along the rows: those of places first, which others are found by."""
-    places = {index for tensor in spec.tensors for _, index in tensor.at}
-    names = [t.name for t in spec.tensors if t.name in places]
-    return (*names, *(t.name for t in spec.tensors if _is_of_row(spec, t) and t.name in read and t.name not in places))
+    places = indices(spec.tensors)
+    return (*places, *(t.name for t in spec.tensors if _is_of_row(spec, t) and t.name in read and t.name not in places))
 
 
 def _is_of_row(spec: Spec, tensor: Tensor) -> bool:

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from cutegen.codegen import Module, generate
-from cutegen.families.common.places import with_places
+from cutegen.families.common.places import enough_places
 from cutegen.language.writer import write_spec
 from cutegen.verification.cases import derive_cases
 from cutegen.verification.executor import EmulatorExecutor, load_module
@@ -29,6 +29,7 @@ PAGED = f"""{HEAD}  K: {{shape: [T, D], dtype: bf16}}
   cache: {{shape: [P, R, D], dtype: bf16, role: out, at: {{P: page, R: row}}}}
 compute: cache = K
 """
+ROWS_FIRST = PAGED.replace("at: {P: page, R: row}", "at: {R: row, P: page}")
 COLUMNS = f"""{HEAD}  X: {{shape: [M, K], dtype: f32, at: {{K: idx}}}}
   idx: {{shape: [N], dtype: i64}}
   Y: {{shape: [M, N], dtype: f32, role: inout}}
@@ -75,8 +76,8 @@ def failures(module: Module, text: str, folder: Path) -> list[str]:
 
 @pytest.mark.parametrize(
     "text",
-    [GATHER, PAGED, COLUMNS, ALONG_ONE, SHARED],
-    ids=["gather", "paged", "columns", "along one mode", "places of several"],
+    [GATHER, PAGED, ROWS_FIRST, COLUMNS, ALONG_ONE, SHARED],
+    ids=["gather", "paged", "rows first", "columns", "along one mode", "places of several"],
 )
 def test_kernels_are_right(text: str, tmp_path: Path) -> None:
     (module,) = generate(text, "specs/taken.yaml").modules
@@ -101,7 +102,7 @@ def test_places_are_in_range_of_all_that_are_taken_there() -> None:
     """And differ where one of those is written, though others are only read."""
     (module,) = generate(SHARED, "specs/taken.yaml").modules
     spec = module.plan.spec
-    sizes = with_places(spec, {"T": 12, "D": 1, "Q": 2, "P": 9, "R": 3})
+    sizes = enough_places(spec, {"T": 12, "D": 1, "Q": 2, "P": 9, "R": 3})
     assert sizes == {"T": 12, "D": 1, "Q": 4, "P": 9, "R": 3}
     page, row = (places_for(spec, name, sizes, 1) for name in ("page", "row"))
     assert page is not None and row is not None and int(page.max()) == 3 and int(row.max()) == 2
