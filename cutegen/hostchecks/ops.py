@@ -84,7 +84,7 @@ def _results(host: Host, one: OpCall) -> str:
     for tensor in (t for t in written if t.at):
         before[tensor.name][written[tensor]] = given[tensor.name][written[tensor]]
         if not same_bits(given[tensor.name], before[tensor.name]):
-            return f"{tensor.argument}, was changed by the call at other places than it is taken at"
+            return f"{tensor.argument}: the call changed elements that are not at its places"
     for tensor in (t for t in taken(spec) if not t.writes):
         if not same_bits(given[tensor.name], before[tensor.name]):
             return f"{tensor.argument}, was changed by the call, though it is only read"
