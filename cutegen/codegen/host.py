@@ -19,11 +19,11 @@ from cutegen.codegen.formatting import (
 )
 from cutegen.codegen.padding import moved, padding_context
 from cutegen.codegen.parts import KernelParts
-from cutegen.codegen.places import place_modes, put_at_places
+from cutegen.codegen.places import place_modes, put_in, said_of_places
+from cutegen.codegen.segmented import ends_modes, said_of_ends
 from cutegen.expressions.places import ONE, modes_compared
 from cutegen.language import torch_ops
 from cutegen.language.model import KernelSpec, Scalar, Tensor
-from cutegen.language.taken import modes_at
 from cutegen.planning.plan import Plan
 
 PYTHON_TYPES = {"f32": "float", "f64": "float", "i64": "int", "i32": "int"}
@@ -62,6 +62,7 @@ def host_context(plan: Plan, parts: KernelParts, *, compiles: bool = True) -> di
         "settled": call("if not _validate_or_retry(", arguments, "):", 8),
         "host_summary": summary(spec),
         "place_modes": place_modes(spec),
+        "has_ends": spec.segments is not None,
         "documentation": [
             *((f"tensors.{t.name}", document_tensor(spec, t, parts)) for t in (*spec.inputs, *spec.named)),
             *((x.path, x.documentation) for x in spaces),
@@ -147,6 +148,11 @@ def _size_tables(spec: KernelSpec, parts: KernelParts) -> list[tuple[str, str]]:
         ("static" if spec.static else "", _table("STATIC", {m: str(n) for m, n in spec.static.items()})),
         ("", _table("LARGEST", largest)),
         *([("", f"{_table('PLACES', places)}  # modes that each indexes")] if places else []),
+        *(
+            [("modes", f"{_table('ENDS', ends_modes(spec))}  # of segments, and the mode that they cut")]
+            if spec.segments
+            else []
+        ),
     ]
 
 
@@ -206,9 +212,10 @@ def _making_result(spec: KernelSpec, tensor: Tensor) -> list[str]:
     """The statements that make an output of `reference`, like the one that is given or would be made."""
     name = tensor.argument
     flat = f"{new(spec, tensor, 4)} if {name} is None else torch.empty_like({name})"
-    if 4 + width_of(flat) <= WIDTH and "\n" not in flat:
+    if 4 + width_of(flat) <= WIDTH and "\n" not in flat and not tensor.segments:
         return [flat]
-    return [f"if {name} is None:", f"    {new(spec, tensor, 8)}", f"{name} = torch.empty_like({name})"]
+    made = [f"if {name} is None:", f"    {new(spec, tensor, 8)}", f"{name} = torch.empty_like({name})"]
+    return made[:-1] if tensor.segments else made  # rows that belong to no segment keep their values
 
 
 def new(spec: KernelSpec, tensor: Tensor, indent: int) -> str:
@@ -261,9 +268,8 @@ def _results(plan: Plan) -> dict[str, Any]:
     quoted = [f"`{output}`" for output in outputs]
     told = " and ".join([", ".join(quoted[:-1]), quoted[-1]] if quoted[:-1] else quoted)
     made = [
-        put_at_places(plan.spec, t, x)
-        if t.at
-        else f"{t.argument if can_be_made(plan.spec, t) else f'torch.empty_like({t.argument})'}.copy_({x})"
+        put_in(plan.spec, t, x)
+        or f"{t.argument if can_be_made(plan.spec, t) else f'torch.empty_like({t.argument})'}.copy_({x})"
         for t, x in zip(plan.spec.outputs, reference.results, strict=True)
     ]
     return {
@@ -297,7 +303,9 @@ def document_tensor(spec: KernelSpec, tensor: Tensor, parts: KernelParts, *, for
     padded = tensor.name in parts.padded
     use = {"in": "read", "out": "written", "inout": "read and written"}[tensor.role]
     known = [f"{m} = {spec.static[m]}" for m in tensor.modes if m in spec.static]
-    known += [f"{m} % {spec.divisible[m]} == 0" for m in tensor.shape if m in spec.divisible and m not in spec.static]
+    known += [
+        f"{m} % {spec.divisible[m]} == 0" for m in tensor.shape if spec.divisible.get(m, 1) > 1 and m not in spec.static
+    ]
     extra = f" ({', '.join(known)})" if known else ""
     text = f"{tensor.argument}: [{', '.join(tensor.shape)}]{extra} {tensor.dtype.torch}, "
     made = ", None makes one" if can_be_made(spec, tensor) and not for_kernel else ""
@@ -307,23 +315,16 @@ def document_tensor(spec: KernelSpec, tensor: Tensor, parts: KernelParts, *, for
     if tensor.dense:
         contiguous = f"{' and '.join(tensor.dense)} contiguous without gaps, "
     at = "".join(f" at {spec.tensor(index).argument} along {mode}" for mode, index in tensor.at)
-    return f"{text}{contiguous}{aligned}{use}{at}{made}{_of_no_place(spec, tensor)}{_as_places(spec, tensor)}."
+    return (
+        f"{text}{contiguous}{aligned}{use}{at}{made}{_of_no_place(spec, tensor)}{said_of_places(spec, tensor)}"
+        f"{said_of_ends(spec, tensor)}."
+    )
 
 
 def _of_no_place(spec: KernelSpec, tensor: Tensor) -> str:
     """Notes that integers out of range equal no coordinate of a mode, where elements are compared by `==` or `!=`."""
     modes = modes_compared(spec.compute, tensor.name, ("==", "!=")) if tensor.dtype.is_integer else ()
     return "".join(f"; values outside of 0 ... {mode} - 1 match no coordinate along {mode}" for mode in modes)
-
-
-def _as_places(spec: KernelSpec, tensor: Tensor) -> str:
-    """Notes that what a tensor of places holds is not checked, and what it must be."""
-    modes = modes_at(spec.tensors, tensor.name)
-    if not modes:
-        return ""
-    written = any(t.writes for t in spec.tensors if tensor.name in dict(t.at).values())
-    said = f"; in 0 ... {' - 1 and 0 ... '.join(modes)} - 1"
-    return f"{said}{', no two alike' * written}: not checked"
 
 
 def _inputs(spec: KernelSpec) -> Mapping[str, Any]:

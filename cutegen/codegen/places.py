@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cutegen.codegen.segmented import put_in_rows
 from cutegen.language.model import KernelSpec, Tensor
 from cutegen.language.taken import indices, modes_at
 
@@ -11,6 +12,15 @@ def place_index(spec: KernelSpec, tensor: Tensor) -> str:
     at = dict(tensor.at)
     last = max(axis for axis, mode in enumerate(tensor.shape) if mode in at)
     return ", ".join(spec.tensor(at[m]).argument if m in at else ":" for m in tensor.shape[: last + 1])
+
+
+def put_in(spec: KernelSpec, tensor: Tensor, values: str, *, inplace: bool = False) -> str | None:
+    """The torch expression for an output with `values` at its places, or in its rows that belong to segments: a new
+    tensor, or the output itself if `inplace`. None for one that has a value for each element.
+    """
+    if tensor.segments:
+        return put_in_rows(tensor, values, inplace=inplace)
+    return put_at_places(spec, tensor, values, inplace=inplace) if tensor.at else None
 
 
 def put_at_places(spec: KernelSpec, tensor: Tensor, values: str, *, inplace: bool = False) -> str:
@@ -25,3 +35,13 @@ def put_at_places(spec: KernelSpec, tensor: Tensor, values: str, *, inplace: boo
 def place_modes(spec: KernelSpec) -> dict[str, tuple[str, ...]]:
     """By argument, of each tensor of places the modes along which they are taken."""
     return {spec.tensor(index).argument: modes_at(spec.tensors, index) for index in indices(spec.tensors)}
+
+
+def said_of_places(spec: KernelSpec, tensor: Tensor) -> str:
+    """Notes that what a tensor of places holds is not checked, and what it must be."""
+    modes = modes_at(spec.tensors, tensor.name)
+    if not modes:
+        return ""
+    written = any(t.writes for t in spec.tensors if tensor.name in dict(t.at).values())
+    said = f"; in 0 ... {' - 1 and 0 ... '.join(modes)} - 1"
+    return f"{said}{', no two alike' * written}: not checked"

@@ -78,7 +78,7 @@ def _results(host: Host, one: OpCall) -> str:
             return f"{tensor.argument} {problem}"
     if problem := wrong_values(expected, results):
         return problem
-    written = {t: index_of(t, before) if t.at else (...,) for t in taken(spec) if t.writes}
+    written = {t: index_of(t, before) or (...,) for t in taken(spec) if t.writes}
     if problem := wrong_values(expected, {t.name: given[t.name][index] for t, index in written.items()}):
         return f"of the arguments that it writes, {problem}"
     for tensor in (t for t in written if t.at):

@@ -33,6 +33,9 @@ class Op(Protocol):
     def has_reductions(self) -> bool: ...
 
     @property
+    def takes_segments(self) -> bool: ...
+
+    @property
     def reserved(self) -> frozenset[str]: ...
 
     @property

@@ -182,7 +182,7 @@ def _say_unused(ctx: Context, statements: Compute, number: int, outputs: Sequenc
 
 def _check_roles(ctx: Context, statements: Compute, tensors: tuple[Tensor, ...], scalars: tuple[Scalar, ...]) -> None:
     """Outputs are written once and not read before, an inout is, and everything that is declared is used."""
-    read = {*statements.names(), *indices(tensors)}
+    read = {*statements.names(), *indices(tensors), *(one.ends for tensor in tensors for one in tensor.segments)}
     targets = statements.targets
     only = " and ".join(f"`{target}`" for target in targets if target in {t.name for t in tensors})
     for tensor in tensors:

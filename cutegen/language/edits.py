@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import Any, TypeVar
 
-from cutegen.language.kinds import ByName, Kind, Path, Record, default_of, keys_of
+from cutegen.language.kinds import ByName, Kind, Path, Record, default_of, key_name, keys_of
 
 R = TypeVar("R")
 
@@ -26,11 +26,11 @@ def _changed(kind: Kind | None, old: Any, path: Path, value: Any) -> Any:
     if isinstance(kind, Record):
         if old is None:
             old = kind.record()
-        inner = keys_of(kind.record)[step].kind
-        new = _changed(inner, getattr(old, step), rest, value)
+        inner, own = keys_of(kind.record)[step].kind, next(f.name for f in fields(kind.record) if key_name(f) == step)
+        new = _changed(inner, getattr(old, own), rest, value)
         if new is None and not rest:
-            new = next(default_of(f) for f in fields(kind.record) if f.name == step)
-        return replace(old, **{step: new})
+            new = next(default_of(f) for f in fields(kind.record) if f.name == own)
+        return replace(old, **{own: new})
     if isinstance(kind, ByName):
         entries: Mapping[str, Any] = old or {}
         new = _changed(kind.each, entries.get(step), rest, value)

@@ -33,6 +33,7 @@ class Key:
     says: str
     required: bool
     block: bool  # written with a line for each entry, instead of in braces
+    name: str | None = None  # as specs write it, where the field has another name
 
 
 def key(
@@ -43,10 +44,12 @@ def key(
     factory: Callable[[], Any] | None = None,
     required: bool = False,
     block: bool = False,
+    name: str | None = None,
 ) -> Any:
     """A dataclass field that is a key of the language. `default` is its value where the key is left out, or `factory`
-    makes it; a `required` one with the default MISSING must also be given to the dataclass."""
-    metadata = {_KEY: Key(kind, says, required, block)}
+    makes it; a `required` one with the default MISSING must also be given to the dataclass. `name` is that of the key,
+    if it is not the field's."""
+    metadata = {_KEY: Key(kind, says, required, block, name)}
     if factory is not None:
         return field(default_factory=factory, metadata=metadata)
     return field(metadata=metadata) if default is MISSING else field(default=default, metadata=metadata)
@@ -54,7 +57,12 @@ def key(
 
 def keys_of(record: type) -> dict[str, Key]:
     """The keys of a dataclass in its order, which is that of the language, by name."""
-    return {f.name: f.metadata[_KEY] for f in fields(record) if _KEY in f.metadata}
+    return {key_name(f): f.metadata[_KEY] for f in fields(record) if _KEY in f.metadata}
+
+
+def key_name(f: Field[Any]) -> str:
+    """The name of the key that a dataclass field is."""
+    return f.metadata[_KEY].name or f.name
 
 
 def block_paths(record: type, above: Path = ()) -> set[Path]:
@@ -230,9 +238,9 @@ class Record(Kind):
     def read(self, value: Mapping[str, Any], ctx: ValueReader, path: Path, **more: Any) -> Any:
         """`more` are fields of the dataclass that are no keys."""
         given = {}
-        for name, own in keys_of(self.record).items():
-            if name in value:
-                given[name] = own.kind.read(value[name], ctx, (*path, name))
+        for f in (f for f in fields(self.record) if _KEY in f.metadata):
+            if (name := key_name(f)) in value:
+                given[f.name] = f.metadata[_KEY].kind.read(value[name], ctx, (*path, name))
         return self.record(**given, **more)
 
     def write(self, value: Any) -> dict[str, Any]:
@@ -245,7 +253,7 @@ class Record(Kind):
                 continue
             written = own.kind.write(inner)
             if written not in ({}, [], "") or own.required:
-                data[f.name] = written
+                data[key_name(f)] = written
         return data
 
     def as_written(self, value: Any, path: Path, is_written: IsWritten) -> Any:
@@ -253,7 +261,7 @@ class Record(Kind):
         for f in fields(self.record):
             if _KEY not in f.metadata:
                 continue
-            inner, where, kind = getattr(value, f.name), (*path, f.name), f.metadata[_KEY].kind
+            inner, where, kind = getattr(value, f.name), (*path, key_name(f)), f.metadata[_KEY].kind
             if inner is None or isinstance(inner, str) and f.default is MISSING:
                 continue
             if isinstance(kind, Record):

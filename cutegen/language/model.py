@@ -35,10 +35,11 @@ from cutegen.language.kinds import (
     Text,
     key,
 )
+from cutegen.language.modes import Mode, Segments
 from cutegen.language.signature import Signature
 from cutegen.language.tensor import Role as Role
 from cutegen.language.tensor import Tensor as Tensor
-from cutegen.language.tensor import with_elements
+from cutegen.language.tensor import with_elements, with_rows
 from cutegen.language.torch_key import TorchOp
 from cutegen.language.values import ValueReader
 
@@ -252,6 +253,14 @@ class KernelSpec(Signature[Tensor], Generic[S]):
         required=True,
         block=True,
     )
+    declared_modes: tuple[Mode, ...] = key(
+        Named(Mode, "mode", most=8),
+        "Modes that are cut into segments, by name: with `{M: {of: X, offsets: ends}}` the rows of segment x of M go "
+        "with element x along X.",
+        default=(),
+        block=True,
+        name="modes",
+    )
     scalars: tuple[Scalar, ...] = key(ScalarsByName(), "Scalar arguments by name.", default=())
     compute: Compute = key(
         ComputeText(),
@@ -332,15 +341,26 @@ class KernelSpec(Signature[Tensor], Generic[S]):
     @cached_property
     def by_element(self) -> KernelSpec[S]:
         """The same kernel on tensors that have an element for each coordinate: those taken `at` places elsewhere are
-        those that indexing by the places makes. It is the spec itself where no tensor is.
+        those that indexing by the places makes. Those with one row for each segment have one for each row of them,
+        unless a matrix product multiplies them. It is the spec itself where no tensor is of either kind.
         """
-        tensors = with_elements(self.tensors)
+        tensors = with_rows(with_elements(self.tensors), self.factors)
         return self if tensors == self.tensors else replace(self, tensors=tensors)
 
     @cached_property
     def taken(self) -> frozenset[str]:
         """The modes along which elements are taken `at` places: they have sizes, and no coordinates in `compute`."""
         return frozenset(mode for tensor in self.tensors for mode, _ in tensor.at)
+
+    @cached_property
+    def factors(self) -> frozenset[str]:
+        """The tensors that matrix products multiply, by name."""
+        return frozenset(name for product in self.compute.products for name in (product.a, product.b))
+
+    @cached_property
+    def segments(self) -> Segments | None:
+        """The mode that is cut into segments, if there is one."""
+        return next((segments for tensor in self.tensors for segments in tensor.segments), None)
 
     @cached_property
     def lead(self) -> Tensor:

@@ -16,8 +16,8 @@ MAX_NAME = 32
 _USED = (
     "ALL", "COSTS", "Callable", "DIVISIBLE", "INPUTS", "Iterator", "LARGEST", "MOST_TILES", "OUTPUTS", "SIZES",
     "CLUSTER", "SLICE", "STAGES", "STATIC", "SWIZZLE", "Sequence", "TARGETS", "TENSORS", "THREADS", "TILER",
-    "PLACES", "TOLERANCE", "Timer", "VALUES", "VECTOR", "annotations", "argparse", "args", "arguments", "compile_for",
-    "copy_tile", "cpasync", "cuda", "cuda_dialect", "cute", "cutegen", "cutlass", "failure", "functools",
+    "ENDS", "PLACES", "TOLERANCE", "Timer", "VALUES", "VECTOR", "annotations", "argparse", "args", "arguments",
+    "compile_for", "copy_tile", "cpasync", "cuda", "cuda_dialect", "cute", "cutegen", "cutlass", "failure", "functools",
     "in_bounds", "itertools", "known_tensors", "launch", "launch_kernel", "load_values", "main", "make_fake_stream",
     "make_fake_tensor", "make_inputs", "make_outputs", "math", "moved_access", "n_first", "numbers", "operator",
     "predicates", "reference", "slices", "store_values", "suppress", "sys", "threading", "torch", "tvm_ffi", "vectors",

@@ -20,6 +20,7 @@ from cutegen.language.matrix import Variant, expand, source_of
 from cutegen.language.model import Expect, KernelSpec, Schedule, Verify
 from cutegen.language.modules import marked
 from cutegen.language.names import shown
+from cutegen.language.segments import check_segments, modes_declared, with_segments
 from cutegen.language.shapes import MAX_VERIFIED, Promises, bench, check_places, check_shapes
 from cutegen.language.torch_ops import torch_op
 from cutegen.language.tuning import tune
@@ -128,10 +129,12 @@ def _spec(variant: Variant) -> tuple[KernelSpec | None, list[Diagnostic]]:
     op = op_named(ctx.data["op"])
     written = ctx.data.get("schedule", {})
     check_kernel_name(ctx)
-    declared, numbers = tensors(ctx), scalars(ctx)
+    named = modes_declared(ctx)
+    declared, numbers = with_segments(tensors(ctx), named), scalars(ctx)
     known = {tensor.name: tensor for tensor in declared}
     check_names(ctx, declared, numbers)
-    statements = compute(ctx, op, declared, numbers, shaped=op.check_places(ctx, declared))
+    shaped = op.check_places(ctx, declared) & check_segments(ctx, op, named, declared)
+    statements = compute(ctx, op, declared, numbers, shaped=shaped)
     modes = tuple(dict.fromkeys(mode for tensor in declared for mode in tensor.modes))
     static, divisible = promises(ctx, modes)
     static |= dict.fromkeys([ONE for tensor in declared if ONE in tensor.shape], 1)
@@ -156,6 +159,7 @@ def _spec(variant: Variant) -> tuple[KernelSpec | None, list[Diagnostic]]:
         summary=ctx.data.get("summary", ""),
         op=op.name,
         tensors=declared,
+        declared_modes=named,
         scalars=numbers,
         compute=statements,
         schedule=schedule,

@@ -19,6 +19,7 @@ from cutegen.language.kinds import PLACEHOLDER, Integer, Path, Record, keys_of, 
 from cutegen.language.mappings import mapping_help, unquoted, with_meaning
 from cutegen.language.matrix import OF_ALL_KERNELS
 from cutegen.language.model import LANGUAGE, KernelSpec, Source, Tensor
+from cutegen.language.modes import Mode
 from cutegen.language.names import nearest, shown, suggestion
 from cutegen.language.schedule_schema import case_name, definition_name, of_family, schema_of_case
 from cutegen.registry import families, ops
@@ -60,6 +61,7 @@ def _schema_of(of: tuple[Family, ...]) -> Mapping[str, Any]:
             "pattern": "^\\{[A-Za-z_][A-Za-z0-9_]*\\}$",
         },
         "tensor": Record(Tensor).schema("One tensor."),
+        "mode": Record(Mode).schema("One mode that is cut into segments."),
     }
     for family in of:
         says = inspect.cleandoc(family.schedule.__doc__ or "").partition("\n")[0]

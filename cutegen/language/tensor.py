@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import MISSING, dataclass, replace
 from typing import Any, Literal
 
@@ -20,6 +20,7 @@ from cutegen.language.kinds import (
     Text,
     key,
 )
+from cutegen.language.modes import Segments
 from cutegen.language.values import ValueReader
 
 Role = Literal["in", "out", "inout"]
@@ -69,6 +70,7 @@ class Tensor:
         default=(),
     )
     dense: tuple[str, ...] = ()  # the last modes, where the kernel takes them as one: no gaps are between them
+    segments: tuple[Segments, ...] = ()  # those that its modes are cut into
 
     @property
     def modes(self) -> tuple[str, ...]:  # those that have names
@@ -112,5 +114,21 @@ def with_elements(tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
             shape = element_modes(tensor, tensors)
             major = tensor.major if tensor.major in shape else shape[-1]
             tensor = replace(tensor, shape=shape, major=major, at=())
+        found.append(tensor)
+    return tuple(found)
+
+
+def with_rows(tensors: Sequence[Tensor], but: Collection[str]) -> tuple[Tensor, ...]:
+    """The tensors that have a row for each row of the segments in place of one for each segment, but for those named in
+    `but` and the ends of the segments: `bias: {shape: [X, N]}` has rows [M, N] where M is cut into segments of X.
+    """
+    of = {segments.of: segments for tensor in tensors for segments in tensor.segments}
+    kept = {*but, *(segments.ends for segments in of.values())}
+    found = []
+    for tensor in tensors:
+        if tensor.name not in kept and not of.keys().isdisjoint(tensor.shape):
+            rows = {mode: segments.mode for mode, segments in of.items()}
+            shape = tuple(rows.get(mode, mode) for mode in tensor.shape)
+            tensor = replace(tensor, shape=shape, major=rows.get(tensor.contiguous, tensor.major))
         found.append(tensor)
     return tuple(found)

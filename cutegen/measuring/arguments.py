@@ -19,6 +19,7 @@ from cutegen.measuring.model import L2
 from cutegen.peers.formulas import Meaning, recognise
 from cutegen.verification.cases import compact_allowed, strides_for
 from cutegen.verification.places import places_for
+from cutegen.verification.segments import uneven_ends
 
 if TYPE_CHECKING:
     import torch
@@ -155,6 +156,8 @@ def _tensor(
     shape = tuple(sizes[m] for m in tensor.shape)
     dtype, device = getattr(torch, tensor.dtype.torch), generator.device
     places = places_for(spec, tensor.name, sizes, generator.initial_seed())
+    if (segments := spec.segments) is not None and segments.ends == tensor.name:
+        places = uneven_ends(sizes[segments.mode], sizes[segments.of], generator.initial_seed())
     if places is not None:
         values, meaning = places.to(device), "coordinates"
     elif meaning == "coordinates":

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from cutegen.codegen.places import put_at_places
+from cutegen.codegen.places import put_in
 from cutegen.codegen.reference import device_of
 from cutegen.errors import plain
 from cutegen.measuring.arguments import Arguments, like
@@ -124,10 +124,10 @@ def expression(
         body, made[name] = body.replace(call, name), call
     outputs = [t.argument for t in spec.outputs]
     written = [
-        put_at_places(spec, t, x, inplace=True) if t.at else f"{t.argument}.copy_({x})"
+        put_in(spec, t, x, inplace=True) or f"{t.argument}.copy_({x})"
         for t, x in zip(spec.outputs, reference.results, strict=True)
     ]
-    inplace = inplace or any(t.at for t in spec.outputs)  # of what is written at places the rest stays
+    inplace = inplace or any(t.at or t.segments for t in spec.outputs)  # what is not written stays
     lines = [device_of(spec), body, f"return ({', '.join(written if inplace else reference.results)},)"]
     text = f"def expression({', '.join([*inputs, *named, *made])}):\n{textwrap.indent(chr(10).join(lines), '    ')}\n"
     text += f"def constants({', '.join([*scalars, 'device'])}):\n    return [{', '.join(made.values())}]\n"

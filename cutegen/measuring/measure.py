@@ -205,7 +205,8 @@ def _steady(timings: dict[str, Timing], kernel: str, shape: Mapping[str, int], f
 def _reference(arguments: Arguments) -> Reference:
     # Not the spec's tolerance, which is for the shapes that it verifies: it does not grow with k
     spec, given = arguments.spec, arguments.named(0)
-    indices = {tensor.name: index_of(tensor, given) for tensor in spec.outputs if tensor.at}
+    found = {tensor.name: index_of(tensor, given) for tensor in spec.outputs}
+    indices = {name: index for name, index in found.items() if index is not None}
     return Reference(evaluate(spec, given, arguments.scalars), indices=indices)
 
 

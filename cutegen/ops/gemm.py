@@ -17,8 +17,10 @@ from cutegen.expressions.tree import Compute
 from cutegen.language.computing import say
 from cutegen.language.context import Context
 from cutegen.language.model import KernelSpec, Scalar, Tensor
+from cutegen.language.tensor import with_rows
 from cutegen.ops.modes import check_alike, check_fits, has_names
 from cutegen.ops.op import Op
+from cutegen.ops.segmented import check_segmented
 from cutegen.planning.batches import BATCHED, batch_of
 from cutegen.planning.work import Work
 
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
 _ONE = "torch.ones((), dtype=torch.float32, device=device)"  # a scale
 CUBES = (4096, 8192)  # of all modes, where a kernel is measured and nothing else is said
 BATCHES = ((64, 1024), (16, 2048))  # of a batch: matrix products, and cubes
+EXPERTS = ((8, 16384, 28672, 4096), (64, 16384, 2816, 2048), (128, 32768, 1536, 4096))
+"""Of segments: how many, all their rows, columns and the length of the sum, in layers of Mixtral, Moonlight, Qwen3."""
 FACTORS = (Dtype.f64, Dtype.f32, Dtype.f16, Dtype.bf16, Dtype.f8e4m3, Dtype.f8e5m2)  # types that are multiplied
 
 
@@ -52,6 +56,7 @@ class Gemm(Op):
     called = ("matmul", "mm", "bmm", "linear")
     summary = "A [M,K] times B [N,K] transposed, or [L,M,K] times [L,N,K] of a batch, with an epilogue"
     has_product = True
+    takes_segments = True
     rate = "TFLOP/s"
     starter = """\
 summary: GEMM of bf16 on tensor cores.
@@ -89,7 +94,7 @@ targets: [sm_80, sm_90a]            # each has its fastest atom: `cutegen explai
                 )
                 say(ctx, "CG127", message, number, product.a_place, "write a kernel for each")
             elif not scalar and self._is_alike(ctx, tensors.get(first.b), tensors[product.b]):
-                self._check_product(ctx, tensors[product.a], tensors[product.b], output)
+                self._check_product(ctx, compute, tensors[product.a], tensors[product.b], output)
             sound = sound and not scalar
         if len(ctx.found) == before:  # else the first output may be the one that is wrong
             sound = all(has_names(ctx, output) for output in outputs) and check_alike(ctx, outputs)
@@ -104,12 +109,16 @@ targets: [sm_80, sm_90a]            # each has its fastest atom: `cutegen explai
                     message = f"`{coord.mode}` is summed over: an element of `{output.name}` has no coordinate along it"
                     say(ctx, "CG116", message, number, coord.place, f"modes: {', '.join(output.shape)}")
         read = dict.fromkeys(node.id for value in compute.values for node in walk(value) if isinstance(node, Name))
+        elements = {
+            t.name: t
+            for t in with_rows(tuple(tensors.values()), [name for p in compute.products for name in (p.a, p.b)])
+        }
         for name in read:
             if name in tensors and not tensors[name].writes:
-                check_fits(ctx, tensors[name], output)
+                check_fits(ctx, elements[name], output)
 
-    def _check_product(self, ctx: Context, a: Tensor, b: Tensor, out: Tensor) -> None:
-        if not self._check_ranks(ctx, a, b, out):
+    def _check_product(self, ctx: Context, compute: Compute, a: Tensor, b: Tensor, out: Tensor) -> None:
+        if not check_segmented(ctx, compute, a, b, out) or not self._check_ranks(ctx, a, b, out):
             return
         (m, k), (n, k_of_b) = a.shape[-2:], b.shape[-2:]
         batch = out.shape[:-2]
@@ -148,7 +157,7 @@ targets: [sm_80, sm_90a]            # each has its fastest atom: `cutegen explai
                 return False
         for tensor in (a, b):
             own = tensor.shape[0] if len(tensor.shape) == BATCHED else None
-            if own is None or own == batch:
+            if own is None or own == batch or (tensor is b and own in {segments.of for segments in a.segments}):
                 continue
             inner = tensor.shape[-2:]
             if batch in inner:
@@ -210,13 +219,14 @@ targets: [sm_80, sm_90a]            # each has its fastest atom: `cutegen explai
     def _multiplied(self, plan: Plan, widened: bool) -> Reference:
         """The statements with the products first, whose operands are `widened` to their type before, or they behind."""
         from cutegen.codegen.reference import Reference
-        from cutegen.ops.reference import meant, reference_of
+        from cutegen.ops.reference import meant, reference_of, segment_rows
 
         products = [node for typed in plan.statements for node in walk(typed.value) if isinstance(node, MatMul)]
         texts = {node.b: self._product_text(plan.spec, node, widened) for node in products}
         constants = (_ONE,) if any(_ONE in text for text in texts.values()) else ()
         if len(plan.statements) == 1 and isinstance(plan.statements[0].stored, MatMul):
-            return Reference((f"result = {texts[products[0].b]}",), constants=constants)
+            rows = segment_rows(plan.spec, plan.statements)
+            return Reference((*rows, f"result = {texts[products[0].b]}"), constants=constants)
         found = reference_of(plan.spec, meant(plan.spec), texts)
         return replace(found, constants=(*found.constants, *constants))
 
@@ -226,10 +236,21 @@ targets: [sm_80, sm_90a]            # each has its fastest atom: `cutegen explai
         factors, to = [spec.tensor(name) for name in (product.a, product.b)], f".to(torch.{dtype.torch})"
         a, b = (t.argument + to * (widened and t.dtype is not dtype) for t in factors)
         batched = batch_of(spec.output) is not None
-        if not widened and factors[0].dtype.is_f8 and batched:  # of which torch multiplies no batches
+        if (
+            not widened and factors[0].dtype.is_f8 and (batched or spec.segments)
+        ):  # of which torch multiplies no batches
             return self._product_text(spec, product, widened=True)
         if not widened and factors[0].dtype.is_f8:
             return f"torch._scaled_mm({a}, {b}.T, {_ONE}, {_ONE}, out_dtype=torch.{dtype.torch}, use_fast_accum=True)"
+        if (segments := spec.segments) is not None:
+            if not widened and factors[0].dtype is Dtype.bf16:
+                ends = spec.tensor(segments.ends).argument
+                text = f"torch._grouped_mm({a}, {b}.mT, offs={ends})"
+                return f"({text}){to}"
+            from cutegen.codegen.segmented import LENGTHS
+
+            pairs = f"zip({a}.split({LENGTHS}.tolist()), {b})"
+            return f"torch.cat([x @ y.T for x, y in {pairs}])"
         text = f"{a} @ {b}.{'mT' if batched else 'T'}"
         return f"({text}){to}" if not widened and any(t.dtype is not dtype for t in factors) else text
 
@@ -239,17 +260,31 @@ targets: [sm_80, sm_90a]            # each has its fastest atom: `cutegen explai
         return (*spec.output.shape[:-2], *spec.tensor(product.a).shape[-2:], spec.tensor(product.b).shape[-2])
 
     def peers(self, spec: KernelSpec) -> tuple[Peer, ...]:
-        from cutegen.peers.peers import COMPILED, CUBLAS, CUBLAS_BEST, CUBLAS_EAGER, SCALED, product_of, scaled_of
+        from cutegen.peers.peers import (
+            COMPILED,
+            CUBLAS,
+            CUBLAS_BEST,
+            CUBLAS_EAGER,
+            GROUPED,
+            SCALED,
+            product_of,
+            scaled_of,
+        )
 
         product, scalars = spec.compute.matmul, dict.fromkeys((s.name for s in spec.scalars), 2)
         assert product is not None
+        if spec.segments is not None:  # of other types torch makes one product after the other, and waits for the ends
+            return (GROUPED,) if spec.tensor(product.a).dtype is Dtype.bf16 else ()
         if spec.tensor(product.a).dtype.is_f8:
             return (SCALED,) if scaled_of(spec, scalars) is not None else (CUBLAS_EAGER, COMPILED)
         by_cublas = product_of(spec, scalars) is not None
         return (CUBLAS, CUBLAS_BEST) if by_cublas else (CUBLAS_EAGER, COMPILED)
 
     def bench_shapes(self, spec: KernelSpec) -> Sequence[Mapping[str, int]]:
-        """The sizes to measure a gemm at: cubes."""
+        """The sizes to measure a gemm at: cubes, and of segments those of some layers of routed experts."""
+        if spec.segments is not None:
+            m, k, n = self.product_modes(spec)
+            return [{m: rows, n: columns, k: depth, spec.segments.of: count} for count, rows, columns, depth in EXPERTS]
         if (batch := batch_of(spec.output)) is not None:
             return [dict.fromkeys(spec.modes, size) | {batch: count} for count, size in BATCHES]
         return [dict.fromkeys(spec.modes, size) for size in CUBES]

@@ -34,6 +34,7 @@ class Op(ABC):
     has_product: bool = False  # whether `A @ B.T` may stand in its compute
     reserved: frozenset[str] = frozenset()  # names that the op's modules use besides those that all of them do
     has_reductions: bool = False  # whether `sum(x, N)` and the like may
+    takes_segments: bool = False  # whether a mode may be cut into segments
     differentiable: bool = False  # whether `cutegen grad` takes its statements, and may write a backward as this op
     unmeasured: str | None = (
         None  # why there is nothing to be fast at, so that `bench` and `tune` refuse; None: there is
@@ -91,6 +92,7 @@ class Op(ABC):
     def contracted(self, spec: KernelSpec) -> tuple[str, ...]:
         """Modes that are computed away, as by a sum: those that no output has."""
         kept = {mode for tensor in spec.by_element.outputs for mode in tensor.shape} | {ONE, *spec.taken}
+        kept |= {spec.segments.of} if spec.segments else set()
         return tuple(mode for mode in spec.modes if mode not in kept)
 
     def summed(self, spec: KernelSpec) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from cutegen.codegen.formatting import WIDTH, call
 from cutegen.codegen.places import place_index
 from cutegen.codegen.reference import Reference
+from cutegen.codegen.segmented import LENGTHS, rows_of_segments
 from cutegen.codegen.statements import Stored, print_statements, without_copy
 from cutegen.codegen.torch_expressions import TorchPrinter
 from cutegen.codegen.variables import Variables
@@ -47,6 +48,7 @@ def reference_of(
         outputs = tuple(without_copy(stored) for stored in outputs)
     printed = [line for stored in outputs for line in stored.statements]
     lines = [f"{names[t.name]} = {t.argument}[{place_index(written, t)}]" for t in taken]
+    lines += segment_rows(written, statements)
     lines += [*coordinate_lines(spec, coordinates), *broadcasts(spec, statements, names)]
     lines += [*(f"{products[b]} = {text}" for b, text in multiplied.items()), *printed]
     scalars = {
@@ -61,6 +63,12 @@ def _taken(spec: KernelSpec, statements: Sequence[Typed]) -> list[Tensor]:
     """The tensors that are read at places."""
     read = {node.id for typed in statements for node in walk(typed.value) if isinstance(node, Name)}
     return [tensor for tensor in spec.tensors if tensor.at and tensor.name in read]
+
+
+def segment_rows(spec: KernelSpec, statements: Sequence[Typed]) -> list[str]:
+    """The statements that take the rows of segments from tensors; none where no mode is cut into them."""
+    read = {node.id for typed in statements for node in walk(typed.value) if isinstance(node, Name)}
+    return [*rows_of_segments(spec, read | spec.factors, LENGTHS)] if spec.segments else []
 
 
 def in_order(spec: KernelSpec, outputs: Sequence[Stored]) -> list[Stored]:

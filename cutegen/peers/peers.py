@@ -36,6 +36,7 @@ EAGER = Peer("torch eager", "eager")
 CUBLAS = Peer("cuBLAS", "cublas")
 CUBLAS_BEST = Peer("cuBLAS best layout", "cublas best")
 CUBLAS_EAGER = Peer("cuBLAS, then torch", "cublas eager")
+GROUPED = Peer("torch._grouped_mm", "cublas eager")
 SCALED = Peer("torch._scaled_mm", "scaled")
 
 
@@ -104,7 +105,7 @@ def _like_output(spec: KernelSpec, node: Expr) -> str | None:
 def product_of(spec: KernelSpec, scalars: Mapping[str, int | float | bool]) -> Product | None:
     """Returns the product for one call of cuBLAS that computes all of `compute`; None if no call does."""
     matmul = spec.compute.matmul
-    if matmul is None or spec.compute.single is None:
+    if matmul is None or spec.compute.single is None or spec.segments is not None:
         return None
     used = [spec.tensor(matmul.a), spec.tensor(matmul.b), spec.output]
     terms = _terms(spec.compute.values[-1], 1.0, scalars)

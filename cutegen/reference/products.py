@@ -13,6 +13,7 @@ from cutegen.reference.asked import family_of
 from cutegen.reference.masks import every, some
 from cutegen.reference.placing import letters, placed, widened
 from cutegen.reference.rounding import PRECISION, Bounded, half_subnormal, overflow, settle, settle_integer, unit
+from cutegen.reference.segmented import each_segment
 
 if TYPE_CHECKING:
     import torch
@@ -48,10 +49,14 @@ def matmul(node: MatMul, dtype: Dtype, call: Call) -> Bounded:
     terms = 1
     for mode in contracted:
         terms *= call.mode_sizes[mode]
-    text = f"{letters(left.shape, modes)},{letters(right.shape, modes)}->{letters(kept, modes)}"
+    of_segments = {segments.of for segments in left.segments}  # of which one segment has one
+    factors_of_one = [m for m in right.shape if m not in of_segments]
+    text = f"{letters(left.shape, modes)},{letters(factors_of_one, modes)}->{letters(kept, modes)}"
 
-    def product(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    def multiplied(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         return placed(torch.einsum(text, x, y), tuple(kept), call.spec.lead.shape)
+
+    product = each_segment(call.spec, left, right, call.tensors, multiplied)
 
     if not dtype.is_float:
         zero = torch.zeros((), dtype=torch.float64, device=a.device)

@@ -52,6 +52,7 @@ class Case:
     infinite: tuple[str, ...] = ()
     blocks: int | None = None
     chosen: int | None = None
+    ends: tuple[int, ...] = ()  # of the segments of a mode; empty: they follow from the seed
     of: tuple[str, int] = field(default=("", 0), compare=False)  # the kernel and its way of running; -1: none
 
     @property
@@ -294,10 +295,11 @@ def _add(
             tuple(request.scalars.items()),
             request.infinite,
             request.blocks,
+            request.ends,
         )
         if key not in cases:
             name = (f"{request.name}, {way.way}" if number else request.name) + of
             case = Case(name, request.why, sizes, layout, request.data, len(cases), request.scalars, aligned)
-            case = replace(case, infinite=request.infinite, blocks=request.blocks)
+            case = replace(case, infinite=request.infinite, blocks=request.blocks, ends=request.ends)
             cases[key] = replace(case, chosen=plan.chosen_as(kernel), of=(kernel.case, number))
             return  # rounding the other way would be another request's case

@@ -360,7 +360,7 @@ class EmulatorExecutor:
 
         try:
             if module not in self._installed:
-                roles = {t.argument: "inout" if t.writes and t.at else t.role for t in spec.tensors}
+                roles = {t.argument: "inout" if t.writes and (t.at or t.segments) else t.role for t in spec.tensors}
                 stored = self._kept.of(module)
                 self._installed[module] = install(
                     module, spec.kernel, self._targets, roles=roles, lines=self._lines, stored=stored

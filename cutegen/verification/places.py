@@ -11,6 +11,7 @@ from cutegen.language.taken import places
 from cutegen.language.tensor import Tensor
 from cutegen.verification.case_request import Data
 from cutegen.verification.data import data_for
+from cutegen.verification.segments import ends_for
 
 if TYPE_CHECKING:
     import torch
@@ -23,7 +24,8 @@ def input_for(spec: KernelSpec, tensor: Tensor, sizes: Mapping[str, int], kind: 
 
 
 def places_for(spec: KernelSpec, name: str, sizes: Mapping[str, int], seed: int) -> torch.Tensor | None:
-    """Places for a tensor of integers, in its shape; None where elements are taken at none of its numbers.
+    """Places for a tensor of integers, in its shape, or the ends of segments; None where elements are taken at none of
+    its numbers, and it has no ends.
 
     All tensors taken there have them, and the first and the last are among them, in no order. Where elements are
     written, no two are alike, unless there are fewer places than numbers; where they are only read, half of the places
@@ -32,6 +34,8 @@ def places_for(spec: KernelSpec, name: str, sizes: Mapping[str, int], seed: int)
     """
     import torch
 
+    if spec.segments is not None and spec.segments.ends == name:
+        return ends_for(spec, sizes, seed)
     users = [t for t in spec.tensors if any(index == name for _, index in t.at)]
     if not users:
         return None

@@ -141,6 +141,8 @@ def poisons(spec: KernelSpec) -> int:
 
 def make_tensors(spec: KernelSpec, case: Case, device: str, run: int = 0) -> tuple[Guarded, ...]:
     """A guarded tensor for each of the spec's, in order. The data depend on the case only; the poison also on `run`."""
+    import torch
+
     summed = op_of(spec).summed(spec)
     made = []
     for index, tensor in enumerate(spec.tensors):
@@ -157,6 +159,8 @@ def make_tensors(spec: KernelSpec, case: Case, device: str, run: int = 0) -> tup
             most = largest_factor(spec, tensor, case.sizes)
             data = data_for(tensor, shape, case.data, case.seed * 97 + index, along, most)
             places = places_for(spec, tensor.name, case.sizes, case.seed * 83 + index)
+            if case.ends and spec.segments is not None and spec.segments.ends == tensor.name:
+                places = torch.tensor(case.ends, dtype=torch.int32)
             if places is not None:
                 data = places
             elif case.data != "integers":
@@ -184,9 +188,11 @@ def make_tensors(spec: KernelSpec, case: Case, device: str, run: int = 0) -> tup
 
 
 def with_indices(made: Sequence[Guarded]) -> tuple[Guarded, ...]:
-    """The tensors, each with the index of its elements if it is taken at the places of another."""
+    """The tensors, each with the index of its elements if it is taken at the places of another, or if it has rows that
+    belong to no segment.
+    """
     views = {one.tensor.name: one.view for one in made}
-    return tuple(replace(one, index=index_of(one.tensor, views)) if one.tensor.at else one for one in made)
+    return tuple(replace(one, index=index_of(one.tensor, views)) for one in made)
 
 
 def largest_factor(spec: KernelSpec, tensor: Tensor, sizes: Mapping[str, int]) -> int:

@@ -56,7 +56,7 @@ class Example:
         steps = self.field.split(".")
         node: Any = yaml.safe_load(self.text)
         if steps[0] not in node:  # the first step is a definition of the schema
-            steps = [{"tensor": "tensors"}.get(steps[0], "schedule"), *steps[1:]]
+            steps = [{"tensor": "tensors", "mode": "modes"}.get(steps[0], "schedule"), *steps[1:]]
         path: list[str | int] = []
         for step in steps:
             while not (isinstance(node, Mapping) and step in node):

@@ -12,7 +12,7 @@ FOLDER = "reference"
 PAGES = {  # by file: title, the fields' groups, and what is said of them
     "index": (
         "The keys of a spec",
-        ("", "tensor"),
+        ("", "tensor", "mode"),
         "The keys of all specs. The keys of `schedule` depend on `op`, and for a gemm on\n"
         "`mma: {atom: ...}`; they have pages of their own.",
     ),

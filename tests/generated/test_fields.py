@@ -63,6 +63,21 @@ TAKEN: Spec = {
     },
     "compute": "Y = W * cast(ids + rows, f32)",
 }
+SEGMENTS: Spec = {
+    "cutegen": 1,
+    "kernel": "work",
+    "op": "gemm",
+    "tensors": {
+        "A": {"shape": ["M", "K"], "dtype": "bf16", "align": 16},
+        "W": {"shape": ["X", "N", "K"], "dtype": "bf16", "align": 16},
+        "ends": {"shape": ["X"], "dtype": "i32"},
+        "C": {"shape": ["M", "N"], "dtype": "bf16", "align": 16, "role": "out"},
+    },
+    "modes": {"M": {"of": "X", "offsets": "ends"}},
+    "compute": "C = A @ W.T",
+    "schedule": {"mma": {"atom": "wgmma"}},
+    "divisible": {"N": 8, "K": 8},
+}
 OUTER: Spec = ELEMENTWISE | {
     "schedule": {"partition": "inner_outer", "tiler": {"M": 8, "N": 128}, "thread_layout": "(4,32):(32,1)"},
 }
@@ -210,6 +225,9 @@ PERTURBED: dict[str, list[tuple[Spec, str, Any, str]]] = {
     "tensor.major": [(ELEMENTWISE, "tensors.S.major", "M", TEXT), (GEMM, "tensors.C.major", "N", TEXT)],
     "tensor.align": [(ELEMENTWISE, "tensors.S.align", 32, TEXT), (GEMM, "tensors.C.align", 4, TEXT)],
     "tensor.at": [(TAKEN, "tensors.W.at", {"V": "rows"}, TEXT), (TAKEN, "tensors.W.at", {"V": "none"}, REFUSED)],
+    "modes": [(SEGMENTS, "modes.N", {"of": "X", "offsets": "ends"}, REFUSED)],
+    "mode.of": [(SEGMENTS, "modes.M.of", "N", REFUSED)],
+    "mode.offsets": [(SEGMENTS, "modes.M.offsets", "A", REFUSED)],
     "tensor.role": [(ELEMENTWISE, "tensors.S.role", "out", REFUSED)],
     "scalars": [(ELEMENTWISE, "scalars.alpha", "f64", TEXT), (ELEMENTWISE, "scalars.beta", "f32", REFUSED)],
     "compute": [(ELEMENTWISE, "compute", "D = alpha + S", TEXT)],

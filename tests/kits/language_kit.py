@@ -69,6 +69,21 @@ verify:
     - {M: 4, N: 6}
 """
 
+SEGMENTS = """\
+cutegen: 1
+kernel: grouped
+op: gemm
+tensors:
+  A: {shape: [M, K], dtype: bf16, align: 16}
+  W: {shape: [X, N, K], dtype: bf16, align: 16}
+  ends: {shape: [X], dtype: i32}
+  C: {shape: [M, N], dtype: bf16, align: 16, role: out}
+modes:
+  M: {of: X, offsets: ends}
+compute: C = A @ W.T
+schedule:
+  mma: {atom: wgmma}
+"""
 TAKEN = """\
 cutegen: 1
 kernel: embedding

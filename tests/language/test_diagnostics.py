@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from language_kit import ADD, GEMM, PROBE, TAKEN
+from language_kit import ADD, GEMM, PROBE, SEGMENTS, TAKEN
 
 from cutegen.language.diagnostics import Diagnostic, SpecError
 from cutegen.language.reader import read_specs
@@ -87,6 +87,22 @@ CASES = [
     (TAKEN, "compute: Y = W", "  Z: {shape: [S, D], dtype: bf16, role: out, at: {S: ids}}\n"
      "compute: [Y = W, Z = W]\nstatic: «{T: 9, S: 8}", "CG143", "at 9 places, and there are 8 along S"),
     (GEMM, "A: {shape: [M, K]", "A: {«at: {M: B}, shape: [M, K]", "CG143", "`op: gemm` walks its tensors as they are"),
+    # segments
+    (SEGMENTS, "offsets: ends", "offsets: «end", "CG144", "not a tensor of this kernel did you mean `ends`?"),
+    (SEGMENTS, "offsets: ends", "offsets: «W", "CG144", "is bf16 give `W` the type i32"),
+    (SEGMENTS, "[X], dtype: i32}", "[X, N], dtype: i32}", "CG144", "is [X, N] it has one end for each element along X"),
+    (SEGMENTS, "dtype: i32}", "dtype: i32, role: inout}", "CG144", "is inout ends are only read"),
+    (SEGMENTS, "of: X", "of: «Y", "CG116", "`Y` is not a mode here"),
+    (SEGMENTS, "of: X", "of: «M", "CG144", "along itself"),
+    (SEGMENTS, "  M: {of", "  «L: {of", "CG116", "`L` is not a mode here"),
+    (SEGMENTS, "role: out}\nmodes:\n",
+     "role: out}\n  more: {shape: [Y], dtype: i32}\nmodes:\n  «N: {of: Y, offsets: more}\n",
+     "CG144", "both cut into segments"),
+    (SEGMENTS, "W: {shape: [X, N, K]", "W: {shape: «[X, M, K]", "CG144", "`W` has `M` and `X`"),
+    (SEGMENTS, "W: {shape: [X, N, K]", "W: {shape: «[N, K]", "CG144", "without a matrix for each segment along `X`"),
+    (SEGMENTS, "A: {shape: [M, K]", "A: {shape: «[K, M]", "CG144", "is not its rows"),
+    (SEGMENTS, "C = A @ W.T", "C = A @ W.T + «coord(M)", "CG144", "have no coordinate in `compute`"),
+    (ADD, "scalars:", "modes: {«M: {of: N, offsets: B}}\nscalars:", "CG144", "`op: elementwise` takes none"),
     # YAML
     (ADD, "op: elementwise", "op: elementwise\n«op: gemm", "CG010", "written twice"),
     (ADD, "B: {shape: [N], dtype: f32}", "B: {shape: [N], dtype: f32, «dtype: f32}", "CG010", "written twice"),
@@ -299,7 +315,15 @@ CASES = [
     (ADD, "thread_layout: (32,8):(8,1)", "thread_layout: «(32,8):(16,1)", "CG206", "256 coordinates are spread over"),
     (GEMM, "predication: {M: mask", "predication: {M: «residue_first", "CG207", "write `mask`"),
 ]  # fmt: skip
-NO_MARK = {"CG102": (1, 1), "CG114": (7, 3), "CG124": None, "CG129": (5, 18), "CG131": None, "CG128": None}
+NO_MARK = {
+    "CG102": (1, 1),
+    "CG114": (7, 3),
+    "CG124": None,
+    "CG129": (5, 18),
+    "CG131": None,
+    "CG128": None,
+    "CG144": (10, 23),
+}
 
 
 @pytest.mark.parametrize(("base", "old", "new", "code", "words"), CASES)

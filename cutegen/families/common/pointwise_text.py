@@ -115,6 +115,7 @@ def pointwise_context(
     taken: Collection[str] = (),
     alone: Mapping[str, str] = NOTHING,
     quotient: str = "",
+    bounds: Mapping[str, str] = NOTHING,
 ) -> dict[str, Any]:
     """All that the templates of `families/common` print.
 
@@ -125,6 +126,7 @@ def pointwise_context(
     kernel, where it is not the spec's. No variable of a tensor's values, nor one that is computed, has a name of those
     that are `taken`. `alone` has the coordinates of a block along the modes in which it has a single one, which are not
     in `modes`. `quotient` is a function of the module for the quotients of functions such as `silu`.
+    `bounds` has what coordinates along a mode are less than, where that is not the output's size.
     """
     spec, point, name = plan.spec, plan.pointwise, plan.spec.output.name
     width = width_name(spec)
@@ -155,7 +157,9 @@ def pointwise_context(
         outputs.append(_output(plan, operand, without_copy(stored), printer, through.get(stored.tensor.name)))
     masked = point.masked
     checked = [i for i, m in enumerate(modes or spec.lead.shape) if m in masked]
-    sides = (tuple(f"coord[{i}]" for i in checked), tuple(f"m{name}.shape[{i}]" for i in checked))
+    order = tuple(modes or spec.lead.shape)
+    sizes = tuple(bounds.get(order[i], f"m{name}.shape[{i}]") for i in checked)
+    sides = (tuple(f"coord[{i}]" for i in checked), sizes)
     return {
         "copy_path": copy_path,
         "mask_path": f"schedule.predication.{masked[0]}" if len(masked) == 1 else "schedule.predication",
@@ -175,7 +179,7 @@ def pointwise_context(
         "coordinates_path": "compute" if coordinates and not masked else "",
         "fit": partial(call, width=WIDTH - inside),
         "masked": masked,
-        "all_masked": len(masked) == len(modes or spec.lead.shape),
+        "all_masked": len(masked) == len(order) and not bounds,
         "mask_terms": [side[0] if len(side) == 1 else python_tuple(side) for side in sides if side],
         "guard_tiles": guard_tiles,
         "accumulators": [f"{products[name]} = {text}" for name, text in accumulators.items()],

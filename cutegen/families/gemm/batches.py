@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import product
 from math import prod
 
@@ -12,6 +12,15 @@ from cutegen.language.context import Context
 from cutegen.language.model import Tensor
 
 MATRICES, ALONG = 2, 3  # in which a walk is tried, and tiles of theirs along the raster
+
+
+def check_uncut(ctx: Context, tensors: Mapping[str, Tensor]) -> None:
+    """Says that a family without a walk over segments has none (CG144)."""
+    segments = next((one for tensor in tensors.values() for one in tensor.segments), None)
+    if segments is not None:
+        message = f"`{segments.mode}` is cut into segments, and only `wgmma` multiplies these"
+        help = "write `mma: {atom: wgmma}` and `targets: [sm_90a]`"
+        ctx.say("CG144", message, "modes", segments.mode, key=True, help=help)
 
 
 def without_batch(ctx: Context, batch: str | None, names: Iterable[str] | None, field: str) -> list[str]:

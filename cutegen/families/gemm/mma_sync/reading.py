@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from cutegen.dtypes import Dtype
 from cutegen.expressions.tree import Compute
+from cutegen.families.gemm.batches import check_uncut
 from cutegen.families.gemm.mma_sync.schedule import MmaSyncSchedule
 from cutegen.families.gemm.staged.reading import check_names
 from cutegen.language.context import Context
@@ -28,6 +29,8 @@ def unmeant(schedule: MmaSyncSchedule, tensors: Mapping[str, Tensor], compute: C
     """Why a schedule that names no atom is not meant for tensor cores of single warps; None where it may be."""
     product = compute.matmul
     factor = tensors.get(product.a) if product else None
+    if any(tensor.segments for tensor in tensors.values()):
+        return "rows that are cut into segments are for `wgmma`"
     if factor is None or factor.dtype.is_f8 or factor.dtype.bits == 16:
         return None
     if factor.dtype is Dtype.f32:
@@ -39,6 +42,7 @@ def check_schedule(
     ctx: Context, schedule: MmaSyncSchedule, tensors: Mapping[str, Tensor], compute: Compute | None
 ) -> None:
     """Says which modes, tensors and names there cannot be, and what would have no effect on a tensor."""
+    check_uncut(ctx, tensors)
     for name in TAKEN:
         if name in tensors:
             message = f"the tensor name `{name}` generates names that the kernel uses"

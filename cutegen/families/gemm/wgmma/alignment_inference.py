@@ -26,8 +26,11 @@ def infer_alignment(spec: Spec, report: Report) -> Spec:
         mapped = tensor in (*product.a, *product.b) or not obstacle_of(spec, tensor)
         own = copies.get(tensor.name, Copy())
         if mapped and own.misaligned is None:
-            own = replace(own, misaligned="workspace" if (tensor.align or 1) % ALIGN else "refuse")
+            free = (tensor.align or 1) % ALIGN and product.segments is None
+            own = replace(own, misaligned="workspace" if free else "refuse")
             why = f"{tensor.name} is promised to be aligned to {tensor.align} bytes"
+            if product.segments is not None:
+                why = "kernels with segments copy no tensor to a workspace"
             if own.misaligned == "workspace":
                 why = f"tensor maps need {ALIGN}-byte alignment; otherwise a call copies it, so any tensor is accepted"
             report.infer(why, "schedule", "copies", tensor.name, "misaligned")
@@ -67,6 +70,8 @@ def obstacle_of(spec: Spec, tensor: Tensor) -> str | None:
         return "its accesses are written"
     if product.batch is not None and major == product.batch:
         return f"it is contiguous along {major}, the batch, and tensor maps move matrices"
+    if product.segments is not None and major == product.segments.mode:
+        return f"it is contiguous along {major}, whose segments end anywhere"
     if tensor.dtype.bits not in PASSING_BITS:
         return f"{' or '.join(map(str, PASSING_BITS))} bits go through shared memory"
     if columns % GRANULE:

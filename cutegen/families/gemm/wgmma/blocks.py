@@ -32,11 +32,19 @@ def infer_cluster(spec: Spec, report: Report) -> Spec:
     product, cluster = product_of(spec), dict(spec.schedule.cluster)
     several = spec.static.get(product.m, MAX_EXTENT) > tile_of(spec.schedule, product.m) and not exchanged(spec)
     several = several and split_of(spec) == 1 and not (product.k not in cluster and _has_few_tiles(spec))
-    for mode, blocks in ((product.m, 2 if several and product.n not in cluster else 1), (product.n, 1)):
+    cut = product.segments is not None
+    several = several and not cut
+    wide = (
+        cut and product.m not in cluster and spec.static.get(product.n, MAX_EXTENT) > tile_of(spec.schedule, product.n)
+    )
+    rows = 2 if several and product.n not in cluster else 1
+    for mode, blocks in ((product.m, rows), (product.n, 2 if wide else 1)):
         if mode not in cluster:
             cluster[mode] = blocks
-            names = " and ".join(tensor.name for tensor in product.b)
+            names = " and ".join(tensor.name for tensor in (product.a if mode == product.n else product.b))
             why = f"two blocks share loads of {names}" if blocks > 1 else "no more blocks share loads"
+            if cut and mode == product.m:
+                why = f"the segments of {mode} end anywhere"
             report.infer(why, "schedule", "cluster", mode)
     if product.k not in cluster:
         few = prod(cluster[mode] for mode in (product.m, product.n)) == 1 and _has_few_tiles(spec)
@@ -55,7 +63,11 @@ def _has_few_tiles(spec: Spec) -> bool:
     """Whether sizes are fixed, tiles are at most half as many as multiprocessors, and each is a long sum."""
     product, fixed = product_of(spec), spec.static
     batch = 1 if product.batch is None else fixed.get(product.batch, MAX_EXTENT)
-    if any(mode not in fixed for mode in product.modes) or spec.schedule.warps.roles == "pingpong":
+    if (
+        product.segments is not None
+        or any(mode not in fixed for mode in product.modes)
+        or spec.schedule.warps.roles == "pingpong"
+    ):
         return False
     m, n, k = (-(-fixed[mode] // tile_of(spec.schedule, mode)) for mode in product.modes)
     own, copies = tile_of(spec.schedule, product.n) // 2, spec.schedule.copies
@@ -74,7 +86,8 @@ def infer_scheduler(spec: Spec, report: Report) -> Spec:
         if split_of(spec) > 1 and schedule.scheduler.blocks is None:
             kind, why = "grid", f"blocks along {product.k} are for few tiles, one for each cluster"
         schedule = filled(schedule, report, ("scheduler", "kind"), kind, why)
-    schedule = infer_walk(schedule, report, product.m, BAND, "concurrent blocks share operands in L2")
+    along = product.m if product.segments is None else product.n
+    schedule = infer_walk(schedule, report, along, BAND, "concurrent blocks share operands in L2")
     if schedule.scheduler.launch is None:
         why = "barriers and tensor maps are set up before the previous kernel ends"
         schedule = filled(schedule, report, ("scheduler", "launch"), "dependent", why)

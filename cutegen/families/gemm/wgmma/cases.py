@@ -11,6 +11,7 @@ from cutegen.families.common.row_copies import long_rows
 from cutegen.families.gemm.wgmma.blocks import most_blocks
 from cutegen.families.gemm.wgmma.plan import WarpspecializedPlan
 from cutegen.families.gemm.wgmma.schedule import Pipeline
+from cutegen.families.gemm.wgmma.segment_cases import segment_requests
 from cutegen.verification.case_request import CaseRequest
 from cutegen.verification.case_requests import ROUNDS, derived, longest
 
@@ -46,7 +47,10 @@ def requests(plan: WarpspecializedPlan, tiles: Mapping[str, int]) -> Iterator[Ca
     of_form = {*OF_FORM, *(f"{plan.k} {what}" for what in ("= 0", "below a tile", "1 tiles"))}
     if plan.persistent or plan.split > 1:  # whose stages are used again by tiles in turn, or by parts of sums
         of_form |= {long, "blocks and stages"}
+    of_segments = plan.segments.of if plan.segments is not None else ""
     for request in derived(plan, tiles):
+        if of_segments and f" tiles of {of_segments}" in request.name:  # along which there are no tiles
+            continue
         counts_tiles = request.name.startswith(f"{plan.k} ") and " tiles" in request.name
         if request.name not in left_out and (request.name in told or not counts_tiles):
             yield replace(request, form=request.form or request.name in of_form)
@@ -61,6 +65,9 @@ def more_requests(plan: WarpspecializedPlan, tiles: Mapping[str, int]) -> Iterat
     """
     if plan.way and plan.row_copies is not None:
         yield from long_rows(plan.row_copies, plan.padded)
+    if plan.segments is not None:
+        yield from segment_requests(plan)
+        return
     along, across = (plan.spec.output.shape[i] for i in plan.tile_order)
     extent = dict(zip((plan.m, plan.n), plan.cluster_tile, strict=True))
     if plan.batch is not None:
@@ -127,7 +134,9 @@ def verified_form(plan: WarpspecializedPlan) -> object:
 
 
 def tiles(plan: WarpspecializedPlan, sizes: Mapping[str, int]) -> Tiles:
-    """The tiles of clusters, each of which takes one after the other."""
+    """The tiles of clusters, each of which takes one after the other; where rows are cut into segments, of these the
+    least: those of one segment.
+    """
     clusters = prod(-(-sizes[mode] // extent) for mode, extent in zip((plan.m, plan.n), plan.cluster_tile, strict=True))
     return Tiles(clusters * plan.batches(sizes), plan.cluster_size, most_blocks(plan))
 

@@ -32,6 +32,7 @@ class Multiplying(Storing):
         own = "group * k_tiles % STAGES, group * k_tiles // STAGES % 2"
         counters = (
             *self.in_turns((Let("stage, phase", own if plan.pingpong else "cutlass.Int32(0), cutlass.Int32(0)"),)),
+            *self.before_tiles(),
             *[Let("rotation", "cutlass.Int32(0)")] * self.rotates,
             *[Let("source", "cutlass.Int32(0)")] * bool(plan.sources),
             *[Let("exchange", "cutlass.Int32(0)")] * self.reused,

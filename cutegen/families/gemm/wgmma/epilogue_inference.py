@@ -132,7 +132,7 @@ def _pieces(spec: Spec, stored: Sequence[Tensor], brought: Sequence[Tensor]) -> 
     width = max((t.dtype.bytes for t in moved), default=1)
     written = [c.columns for t in stored if (c := copies.get(t.name)) and c.columns]
     fitting = written[:1] or [c for c in PIECES if c * width <= LINE and own_columns(spec) % c == 0]
-    enough = ENOUGH_STAGES + in_turn(spec)
+    enough = ENOUGH_STAGES + (in_turn(spec) or spec.segments is not None)
 
     def stages(columns: int) -> int:
         trial = dict(copies)
@@ -145,7 +145,8 @@ def _pieces(spec: Spec, stored: Sequence[Tensor], brought: Sequence[Tensor]) -> 
 
     if not fitting:
         return None, enough
-    best = max(fitting, key=lambda columns: (stages(columns), columns)) if len(moved) > 1 else fitting[0]
+    several = len(moved) > 1 or spec.segments is not None
+    best = max(fitting, key=lambda columns: (stages(columns), columns)) if several else fitting[0]
     return best, stages(best)
 
 

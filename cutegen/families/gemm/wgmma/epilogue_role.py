@@ -118,7 +118,8 @@ class Storing(Role):
             Fence(),
             Meet(self.own_barrier, WARPGROUP),
             *[If("thr == 0", (Arrive("used", "slot"),))] * bool(plan.sources),
-            If("thr < 32", (*self.place_of_piece(), *self.stores(names))),
+            *(self.stores_of_segment(names) if plan.segments else ()),
+            *[If("thr < 32", (*self.place_of_piece(), *self.stores(names)))] * (plan.segments is None),
         )
         by_columns = any(plan.by_columns(o) for o in plan.pointwise.operands)
         piece = (
@@ -154,6 +155,19 @@ class Storing(Role):
             Wait("brought", "slot", "(source + piece) // SOURCES % 2"),
         )
         return (Region(f"schedule.copies.{plan.sources[0].tensor.name}", "wait for what is read", body),)
+
+    def stores_of_segment(self, names: tuple[str, ...]) -> Body:
+        """The stores of a piece whose last rows may be those of the next segment, or of none: then threads store rows.
+
+        The group that a warp makes is empty then, so that each piece has one.
+        """
+        whole = If("segment_rows >= 64 * (row + 1)", self.stores(names)[:-1])
+        looks = (Look(names, "(buffer,)", PIECE),)
+        return (
+            *self.place_of_piece(),
+            If("thr < 32", (whole, CommitStores())),
+            If("segment_rows < 64 * (row + 1)", (Included(f"{FOLDER}/cut_store.j2", None, looks),)),
+        )
 
     def stores(self, names: tuple[str, ...]) -> Body:
         matrix = ", l_tile" if self.plan.batch else ""

@@ -13,9 +13,11 @@ from cutegen.families.gemm.wgmma.fields import kind, names_of_fields
 from cutegen.families.gemm.wgmma.names import own_names, source_name
 from cutegen.families.gemm.wgmma.plan import Passing, WarpspecializedPlan
 from cutegen.families.gemm.wgmma.product import COLUMNS
+from cutegen.families.gemm.wgmma.segments_text import ROWS as ROWS_OF_SEGMENT
 from cutegen.language.model import Tensor
 
 QUOTIENT = "_quotient"
+WIDE = 16  # bytes that a thread stores of a row at once, where a segment ends in a piece
 
 
 def epilogue_context(plan: WarpspecializedPlan) -> dict[str, Any]:
@@ -40,7 +42,9 @@ def epilogue_context(plan: WarpspecializedPlan) -> dict[str, Any]:
     path = f"schedule.copies.{lead}"
     deeper = 12 if plan.passing else 8
     stacked = [product.b for product in plan.spec.compute.products]
-    taken = own_names(plan.spec.tensors, _modes(plan), stacked, plan.batch is not None) | names_of_fields(plan)
+    taken = own_names(
+        plan.spec.tensors, _modes(plan), stacked, plan.batch is not None, plan.segments is not None
+    ) | names_of_fields(plan)
     found = pointwise_context(
         plan,
         path,
@@ -51,6 +55,7 @@ def epilogue_context(plan: WarpspecializedPlan) -> dict[str, Any]:
         modes=_modes(plan),
         taken=taken,
         quotient=QUOTIENT,
+        bounds={} if plan.segments is None else {plan.segments.mode: ROWS_OF_SEGMENT},
     )
     printed = [line for output in found["outputs"] for line in (*output.statements, output.store)]
     held = [o.tensor.name for o in plan.pointwise.operands if plan.held(o)]
@@ -115,6 +120,8 @@ def passing_text(plan: WarpspecializedPlan, x: Passing) -> dict[str, Any]:
     matrices = [f"warp.StMatrix8x8x16bOp({transposed}, 4)", type_text(x.tensor)]
     return {
         "name": x.tensor.name,
+        "tensor": x.tensor,
+        "width": WIDE // x.tensor.dtype.bytes,
         "type": type_text(x.tensor),
         "atom": matrices if x.matrices else plain,
         "kind": swizzled,

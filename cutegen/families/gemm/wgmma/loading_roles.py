@@ -20,7 +20,9 @@ class Loading(Role):
         note = "Producer: one warp starts the loads of tile after tile, as stages become free"
         kept = plan.number("PRODUCER_REGISTERS", plan.producer_registers)
         registers = Code(f"cute.arch.setmaxregister_decrease({kept})")
-        partitions = (self.partition(side, number) for side in plan.sides for number in range(len(side.tensors)))
+        every = [(side, number) for side in plan.sides for number in range(len(side.tensors))]
+        partitions = tuple(self.partition(*one) for one in every if not plan.is_cut(one[0].tensor))
+        of_tile = tuple(self.partition(*one) for one in every if plan.is_cut(one[0].tensor))
         loads = tuple(self.load(side, number) for side in plan.sides for number in range(len(side.tensors)))
         stage = (
             Wait("empty", "stage", "1 - phase"),
@@ -31,9 +33,10 @@ class Loading(Role):
         k_tiles = For("k_tile", "cutlass.range(k_tiles, unroll=1)", stage)
         body = (
             *partitions,
+            *self.before_tiles(),
             Note("The stage, and the phase of its barriers, which flips when the stages wrap around"),
             Let("stage, phase", "cutlass.Int32(0), cutlass.Int32(0)"),
-            self.tiles("producer", (*self.boxes(), Region("schedule.pipeline", "loads", (k_tiles,)))),
+            self.tiles("producer", (*of_tile, *self.boxes(), Region("schedule.pipeline", "loads", (k_tiles,)))),
         )
         return (
             Region("schedule.warps.registers", "registers of the producer", (Note(note), registers)),
@@ -50,7 +53,8 @@ class Loading(Role):
         for number, side in enumerate(self.cut):
             name, tile = self.stack(side), "m_tile" if side.letter == "A" else "n_tile"
             block, box = f"BLK_{side.mode.upper()}", f"BOX_{name}"
-            rows = f"m{side.tensor.name}.shape[0] - {tile} * {block}"
+            every = "segment_rows" if self.plan.is_cut(side.tensor) else f"m{side.tensor.name}.shape[0]"
+            rows = f"{every} - {tile} * {block}"
             missing = f"({block} // {box} - boxes_{name}) * BOX_BYTES_{name}"
             alone = self.plan.varies("STAGE_BYTES")  # a name that stands for too long a formula
             less = Let("stage_bytes", missing, "-")
@@ -77,6 +81,7 @@ class Loading(Role):
         part = {"rank": "y", "among": "CLUSTER_N"} if side.letter == "A" else {"rank": "x", "among": "CLUSTER_M"}
         part = part if side.shared_by > 1 else {}
         names, mask = " and ".join(tensor.name for tensor in side.tensors), multicast_mask(plan, side)
+        seen = f"cute.domain_offset((first_row, 0), m{name})" if plan.is_cut(side.tensor) else f"m{name}"
         served = (
             Note(f"The blocks of the cluster that share {names}, as a multicast mask"),
             Let(f"mask_{stack}", mask),
@@ -85,7 +90,7 @@ class Loading(Role):
         boxes = Code(f"s{name}_boxes = cute.local_tile(", (f"s{name}", f"({extent}, {K})", "(None, 0, None)"), ")")
         part |= {"boxes": f"{mode} // {extent}", "cells": f"s{name}_boxes"} if several else {}
         body = (
-            Code(f"g{name} = cute.local_tile(", (f"m{name}", f"({extent}, {K})", every), ")"),
+            Code(f"g{name} = cute.local_tile(", (seen, f"({extent}, {K})", every), ")"),
             *[beside] * (len(side.tensors) > 1),
             *[boxes] * several,
             Partition(name, f"t{name}s{name}", f"t{name}g{name}", f"g{name}", **part),
@@ -97,7 +102,7 @@ class Loading(Role):
         """The load of one tensor of an operand, to the stage."""
         plan, tensor = self.plan, side.tensors[number]
         tile = "m_tile" if side.letter == "A" else "n_tile"
-        matrix = ", l_tile" if plan.has_batch(tensor) else ""
+        matrix = f", {plan.matrix_place}" if plan.has_batch(tensor) else ""
         name, boxed = tensor.name, side.box is not None
         block, stack = f"BLK_{side.mode.upper()}", self.stack(side)
         count = f"{block} // BOX_{stack}"
@@ -151,9 +156,17 @@ class Loading(Role):
         body = (
             Note(f"{who} what {what}, piece by piece"),
             Let("group", "warp_idx - 1"),
-            *self.pieces_of_sources(),
+            *[one for one in self.pieces_of_sources() if plan.segments is None],
+            *self.before_tiles(),
             Let("step", "cutlass.Int32(0)"),
-            self.tiles("loaders", (*own, For("piece", "cutlass.range(PIECES, unroll=1)", piece))),
+            self.tiles(
+                "loaders",
+                (
+                    *own,
+                    *[one for one in self.pieces_of_sources() if plan.segments],
+                    For("piece", "cutlass.range(PIECES, unroll=1)", piece),
+                ),
+            ),
         )
         return (Region(path, "loads of what epilogues read", (If(condition, body),)),)
 
@@ -162,6 +175,7 @@ class Loading(Role):
         every = "(None, None, None)" if self.plan.batch else "(None, None)"
         for stem, x in zip(self.stems, self.plan.sources, strict=True):
             seen = f"tma_tensor_{stem}" if x.tensor.writes else f"m{stem}"
+            seen = f"cute.domain_offset((first_row, 0), {seen})" if self.plan.is_cut(x.tensor) else seen
             yield Code(f"g{stem}_pieces = cute.local_tile(", (seen, "(64, COLUMNS)", every), ")")
             yield Partition(stem, f"to_s{stem}", f"from_g{stem}", f"g{stem}_pieces")
 

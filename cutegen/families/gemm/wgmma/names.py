@@ -93,6 +93,14 @@ TAKEN = frozenset(name for name in _MADE if reserved_made_of(name) is None)
 BATCH_LOCALS = frozenset({"l_tile", "tiles_l"})
 """Those besides of a kernel with a batch."""
 
+SEGMENT_LOCALS = frozenset(
+    {
+        *("count_tiles", "end", "ends", "find_segment", "first_row", "in_rows", "segment", "segment_edges"),
+        *("segment_rows", "start", "tiles_before", "to_rows"),
+    }
+)
+"""Those besides of a kernel whose rows are cut into segments."""
+
 CONSTANTS = frozenset(
     {
         "BAND",
@@ -119,6 +127,7 @@ CONSTANTS = frozenset(
 _OF_TENSORS = (
     *("tma_{}", "tma_tensor_{}", "parts_{}", "mask_{}", "from_s{}", "to_g{}", "g{}_pieces", "s{}_layout"),
     *("thr_store_{}", "tiled_store_{}", "thr_load_{}", "tiled_load_{}", "to_s{}", "from_g{}", "of_columns_{}"),
+    *("cut_store_{}", "thr_cut_{}", "from_cut_{}", "places_{}", "g{}_piece"),
     *("s{}", "g{}", "boxes_{}", "first_{}", "rows_{}", "s{}_boxes", "BOX_{}", "BOX_BYTES_{}"),
 )
 
@@ -126,9 +135,14 @@ IMPORTS = ("OperandMajorMode", "cpasync", "warp", "warpgroup")
 """Names that the module imports besides those of every module, and that the kernel refers to."""
 
 
-def own_names(tensors: Iterable[Tensor], modes: Iterable[str], stacked: Iterable[str], batched: bool) -> set[str]:
-    """All names that the kernel has, with tensors, modes of these names, and operands that are side by side."""
+def own_names(
+    tensors: Iterable[Tensor], modes: Iterable[str], stacked: Iterable[str], batched: bool, cut: bool = False
+) -> set[str]:
+    """All names that the kernel has, with tensors, modes of these names, and operands that are side by side, of a batch
+    or of rows that are cut into segments.
+    """
     more, columns = BATCH_LOCALS if batched else frozenset(), {f"OWN_{mode.upper()}" for mode in modes}
+    more |= SEGMENT_LOCALS if cut else frozenset()
     return {*LOCALS, *IMPORTS, *more, *CONSTANTS, *made_of(tensors), *columns, "_".join(stacked)}
 
 

@@ -104,7 +104,10 @@ class Opening:
             Let("k_first", "k_tiles * share // CLUSTER_K"),
             Let("k_tiles", "k_tiles * (share + 1) // CLUSTER_K - k_first"),
         )
-        tiles = Let("tiles", " * ".join(tile_counts(plan)))
+        tiles: Statement = Let("tiles", " * ".join(tile_counts(plan)))
+        if plan.segments is not None:
+            rows = f"m{plan.spec.output.name}.shape[0]"
+            tiles = Code("tiles = count_tiles(", (f"m{plan.segments.ends}", rows, "tiles_n"), ")")
         every = (Let("k_first", "0"),) if plan.any_split else ()
         return (steps, *(shared if plan.split > 1 else every), tiles)
 

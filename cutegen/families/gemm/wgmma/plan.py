@@ -9,6 +9,7 @@ from cutegen.families.common.pointwise import Operand, PointwisePlan
 from cutegen.families.gemm.wgmma.names import names_by_role
 from cutegen.families.gemm.wgmma.product import GRANULE, ROWS, peers_of, piece_bytes, sent_bytes
 from cutegen.language.model import Tensor
+from cutegen.language.modes import Segments
 from cutegen.planning.row_copies import RowCopies
 
 
@@ -86,6 +87,7 @@ class WarpspecializedPlan(PointwisePlan):
     n: str
     k: str
     batch: str | None  # the mode of the batch, of which a tile has one matrix
+    segments: Segments | None  # that rows are cut into: a tile has rows of one, which it multiplies by its matrix
     a: Side
     b: Side
     consumers: int  # warpgroups that multiply
@@ -189,8 +191,17 @@ class WarpspecializedPlan(PointwisePlan):
         return self.m != self.spec.output.shape[-2]
 
     def has_batch(self, tensor: Tensor) -> bool:
-        """Whether a tensor has a matrix for each one of a batch."""
-        return self.batch in tensor.shape
+        """Whether a tensor has a matrix for each one of a batch, or for each segment."""
+        return (self.batch if self.segments is None else self.segments.of) in tensor.shape
+
+    def is_cut(self, tensor: Tensor) -> bool:
+        """Whether the rows of a tensor are cut into segments."""
+        return self.segments is not None and self.segments.mode in tensor.shape
+
+    @property
+    def matrix_place(self) -> str:
+        """The variable with the number of the matrix, of a batch or of the segments, that a tile is of."""
+        return "l_tile" if self.segments is None else "segment"
 
     def batches(self, sizes: Mapping[str, int]) -> int:
         """Matrices of the output for the size of every mode."""

@@ -86,6 +86,7 @@ def plan(spec: Spec) -> WarpspecializedPlan:
         n=product.n,
         k=product.k,
         batch=product.batch,
+        segments=product.segments,
         a=_side(spec, product.a, "A", product.m),
         b=_side(spec, product.b, "B", product.n),
         consumers=warps.consumers,

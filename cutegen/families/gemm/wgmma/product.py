@@ -11,6 +11,7 @@ from cutegen.dtypes import Dtype
 from cutegen.families.gemm.wgmma.schedule import MOST_STAGES, Spec, WarpspecializedSchedule
 from cutegen.families.gemm.words import MAX_EXTENT, SWIZZLES, tile_of
 from cutegen.language.model import Tensor
+from cutegen.language.modes import Segments
 from cutegen.planning.batches import batch_of
 from cutegen.planning.promises import fitting_elements, known_divisor
 from cutegen.remembering import remembers
@@ -43,6 +44,7 @@ class Product(NamedTuple):
     n: str
     k: str
     batch: str | None = None  # the mode of the batch, if there is one
+    segments: Segments | None = None  # of the rows of A, each of which is multiplied by a matrix of its own of B
 
     @property
     def modes(self) -> tuple[str, str, str]:
@@ -72,7 +74,8 @@ def product_of(spec: Spec) -> Product:
     b = tuple(spec.tensor(product.b) for product in products)
     if spec.schedule.mma.rows == b[0].shape[-2]:
         a, b = b, a
-    return Product(a, b, a[0].shape[-2], b[0].shape[-2], a[0].shape[-1], batch_of(spec.output))
+    batch = batch_of(spec.output)
+    return Product(a, b, a[0].shape[-2], b[0].shape[-2], a[0].shape[-1], batch, spec.segments)
 
 
 def exchanged(spec: Spec) -> bool:

@@ -31,7 +31,8 @@ def check_schedule(
         if name in TAKEN:
             message = f"the tensor name `{name}` generates names that the kernel uses"
             ctx.say("CG113", message, "tensors", name, key=True, help=f"write `{name}_`, or another name")
-    own = own_names(tensors.values(), modes or (), operands[1:] if operands else (), batch is not None)
+    cut = any(tensor.segments for tensor in tensors.values())
+    own = own_names(tensors.values(), modes or (), operands[1:] if operands else (), batch is not None, cut)
     for scalar in sorted(own & set(ctx.data.get("scalars") or {})):
         message = f"the kernel uses the scalar name `{scalar}` itself"
         ctx.say("CG113", message, "scalars", scalar, key=True, help="give the scalar another name")

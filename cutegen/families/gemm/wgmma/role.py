@@ -8,6 +8,7 @@ from cutegen.families.gemm.wgmma.block_text import own_columns
 from cutegen.families.gemm.wgmma.names import source_name, stack_name
 from cutegen.families.gemm.wgmma.plan import Side, WarpspecializedPlan
 from cutegen.families.gemm.wgmma.product import WARPGROUP
+from cutegen.families.gemm.wgmma.segments_text import rows_of_cluster
 from cutegen.parts.statements import Body, Code, For, If, Let, Region
 
 FOLDER = "gemm_wgmma"
@@ -59,11 +60,34 @@ class Role:
         """The first tile of a consumer, and how far the next ones are."""
         return ("first + group * clusters", "2 * clusters") if self.plan.pingpong else ("first", "clusters")
 
+    def before_tiles(self) -> Body:
+        """The start of a walk over tiles: at the first segment, where rows are cut into segments."""
+        if self.plan.segments is None:
+            return ()
+        return (Let("segment, tiles_before", "cutlass.Int32(0), cutlass.Int32(0)"),)
+
     def coordinates(self) -> Body:
         """Where a tile is."""
+        if self.plan.segments is not None:
+            return self.in_segment()
         names = "m_tile, n_tile, l_tile" if self.plan.batch is not None else "m_tile, n_tile"
         in_cluster = Code("m_tile, n_tile = m_tile * CLUSTER_M + x, n_tile * CLUSTER_N + y")
         return (Code(f"{names} = tile_coordinate(", tuple(self.finders), ")"), *[in_cluster] * self.clustered)
+
+    def in_segment(self) -> Body:
+        """Of which segment a tile is, and where in it."""
+        plan = self.plan
+        assert plan.segments is not None
+        rows = f"m{plan.spec.output.name}.shape[0]"
+        found = ("tile", "segment", "tiles_before", f"m{plan.segments.ends}", rows, "tiles_n")
+        place = tuple(one.format(block=rows_of_cluster(plan)) for one in self.finders)
+        in_cluster = Code("m_tile, n_tile = m_tile * CLUSTER_M + x, n_tile * CLUSTER_N + y")
+        body = (
+            Code("segment, tiles_before, first_row, segment_rows = find_segment(", found, ")"),
+            Code("m_tile, n_tile = tile_coordinate(", place, ")"),
+            *[in_cluster] * self.clustered,
+        )
+        return (Region(f"modes.{plan.segments.mode}", "segment of a tile", body),)
 
     def advance(self) -> Body:
         """To the next stage, and after the last one to the next phase."""

@@ -5,7 +5,7 @@ print them.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
 
@@ -53,7 +53,8 @@ def counts(plan: WarpspecializedPlan) -> Iterator[Counts]:
     steps, several tiles of more steps than there are stages, many of few, and what has no step. Where blocks share a
     sum, some have a step more than others, or one where others have none; where they walk tiles, other clusters do so
     beside them. A warpgroup that skips another one's tile goes round the stages several times at once: an even number
-    of times, and an odd one. Where boxes beyond a tensor's end are not loaded, tiles have one row, or none.
+    of times, and an odd one. Where boxes beyond a tensor's end are not loaded, or segments end in tiles, these have one
+    row, or none.
     """
     assert plan.stages is not None
     split, stages = plan.split, plan.stages
@@ -77,7 +78,7 @@ def counts(plan: WarpspecializedPlan) -> Iterator[Counts]:
         if plan.empty_sum:
             yield Counts(3, 0)
     yield Counts(1, split * rounds(stages))
-    if any(side.box is not None for side in plan.sides):
+    if plan.segments is not None or any(side.box is not None for side in plan.sides):
         tiles = 2 if plan.persistent else 1
         yield Counts(tiles, split * (stages + 1), rows=1)
         yield Counts(tiles, split * (stages + 1), rows=0)
@@ -99,6 +100,7 @@ def run_of(plan: WarpspecializedPlan, sizes: Counts, tree: Body | None = None, *
     rows = {side: _extent(side, sizes.rows) for side in plan.sides}
     given = {
         **{"first": sizes.first, "clusters": sizes.clusters, "tiles_m": sizes.all_tiles, "tiles_n": 1, "tiles_l": 1},
+        **{"tiles": sizes.all_tiles, "segment_rows": _rows_of_segment(plan, rows)},
         **{"m_tile": TILES["A"], "n_tile": TILES["B"]},  # each has as many rows
         **{f"m{side.tensor.name}": Shaped((rows[side], depth)) for side in plan.sides},
     }
@@ -108,6 +110,11 @@ def run_of(plan: WarpspecializedPlan, sizes: Counts, tree: Body | None = None, *
     _all_multiplied(plan, sizes, run)
     _all_loaded(plan, sizes, run)
     return run
+
+
+def _rows_of_segment(plan: WarpspecializedPlan, rows: Mapping[Side, int]) -> int:
+    """The rows of the segment that a tile is of, where rows are cut into segments."""
+    return next((rows[side] for side in plan.sides if plan.is_cut(side.tensor)), 0)
 
 
 def _extent(side: Side, rows: int | None) -> int:

@@ -29,6 +29,8 @@ from cutegen.families.gemm.wgmma.opening import tile_counts
 from cutegen.families.gemm.wgmma.plan import Side, WarpspecializedPlan
 from cutegen.families.gemm.wgmma.product import ALIGN, DEPTH_BYTES
 from cutegen.families.gemm.wgmma.roles import kernel_body
+from cutegen.families.gemm.wgmma.segments_text import seen_by_segments, segments_context
+from cutegen.families.gemm.wgmma.walk_text import divisors, walk_context
 from cutegen.language.model import Tensor
 from cutegen.parts.declared import Buffer
 
@@ -50,8 +52,8 @@ def kernel_parts(plan: WarpspecializedPlan) -> KernelParts:
         parameters += [f"s{name}_layout: cute.ComposedLayout"]
     parameters += ["tiled_mma: cute.TiledMma", *["tile_mma: cute.TiledMma"] * may_have_tile_mma(plan)]
     parameters += ["part_mma: cute.TiledMma"] * bool(plan.passing)
-    parameters += [f"{name}: cutlass.Int32" for name in tile_counts(plan)]
-    parameters += [f"{name}: cute.FastDivmodDivisorV2" for name in _divisors(plan)]
+    parameters += [f"{name}: cutlass.Int32" for name in tile_counts(plan) if plan.segments is None or name != "tiles_m"]
+    parameters += [f"{name}: cute.FastDivmodDivisorV2" for name in divisors(plan)]
     case = case_parameter(plan.spec)
     cases = [] if plan.fields is None else [f"{case}: cutlass.Constexpr"]
     return KernelParts(
@@ -60,7 +62,7 @@ def kernel_parts(plan: WarpspecializedPlan) -> KernelParts:
         context=epilogue_context(plan) | _context(plan),
         parameters=(*parameters, *cases),
         leading=tuple(f"m{t.name}" for side in plan.sides for t in side.tensors if plan.any_rows),
-        launched={f"m{t.name}": f"tma_tensor_{t.name}" for t in _brought(plan)} | _divisors(plan),
+        launched={f"m{t.name}": f"tma_tensor_{t.name}" for t in _brought(plan)} | divisors(plan),
         limits=_limits(plan),
         padded={t.name: Padding(ALIGN, f"schedule.copies.{t.name}.misaligned") for t in plan.padded},
         row_copies=plan.row_copies,
@@ -76,26 +78,6 @@ def _brought(plan: WarpspecializedPlan) -> Iterator[Tensor]:
     yield from (x.tensor for x in plan.sources if not x.tensor.writes)
 
 
-def _divisors(plan: WarpspecializedPlan) -> dict[str, str]:
-    """Maps the divisors of tile numbers, which the host prepares, to the expressions that create them: the tiles of a
-    band, the width of the last band, and the tiles of a matrix.
-
-    Where K is small, divisions are many, and a producer that creates its own divisors is late, which costs 2 % at
-    8192 x 8192 x 1024 on an H200.
-    """
-    along, across = (f"tiles_{letter}" for letter in _letters(plan))
-    divisors = {"by_band": f"cutlass.min(BAND, {across}) * {along}", "by_last": f"cutlass.max({across} % BAND, 1)"}
-    divisors = {"by_band": along} if plan.band == 1 else divisors
-    divisors |= {"by_matrix": "tiles_m * tiles_n"} if plan.batch is not None else {}
-    return {name: f"cute.fast_divmod_create_divisor_v2({text})" for name, text in divisors.items()}
-
-
-def _letters(plan: WarpspecializedPlan) -> tuple[str, str]:
-    """The letters of the modes of the product along which consecutive clusters walk, and across."""
-    along, across = ("m" if plan.spec.output.shape[i] == plan.m else "n" for i in plan.tile_order)
-    return along, across
-
-
 def _limits(plan: WarpspecializedPlan) -> tuple[Limit, ...]:
     """That 32 bits count the tiles of clusters, and a step of all clusters beyond them.
 
@@ -107,6 +89,8 @@ def _limits(plan: WarpspecializedPlan) -> tuple[Limit, ...]:
     for mode, letter in ((plan.m, "M"), (plan.n, "N")):
         extent = _times(f"BLK_{mode.upper()}", f"CLUSTER_{letter}", plan)
         counts.append(f'-(-sizes["{mode}"] // ({extent}))' if "*" in extent else f'-(-sizes["{mode}"] // {extent})')
+    if plan.segments is not None:  # each of which may end in a tile
+        counts[0] = f'({counts[0]} + sizes["{plan.segments.of}"])'
     of_batch = [(*counts, f'sizes["{plan.batch}"]')] if plan.batch is not None else []
     wanted, holds = 'f"at most {MOST_TILES} tiles"', "tiles <= MOST_TILES"
     return tuple(Limit("schedule.tiler", factors, wanted, holds) for factors in (tuple(counts), *of_batch))
@@ -222,56 +206,61 @@ def _context(plan: WarpspecializedPlan) -> dict[str, Any]:
     options = [*[f"cluster={named}"] * (named != "None"), *["use_pdl=True"] * plan.dependent]
     tiles, batched = " * ".join(tile_counts(plan)), plan.batch is not None
     extents = [_times(blocks[plan.m], "CLUSTER_M", plan), _times(blocks[plan.n], "CLUSTER_N", plan), *["1"] * batched]
-    walk = _walk(plan)
-    return walk | {
-        "body": kernel_body(plan, walk["finders"]),
-        "A": stack_name(plan.spec, plan.a.tensors),
-        "B": stack_name(plan.spec, plan.b.tensors),
-        "M": plan.m.upper(),
-        "N": plan.n.upper(),
-        "K": plan.k.upper(),
-        "sides": list(map(partial(_side, plan, blocks), plan.sides, allocation.operands(plan.spec))),
-        "passing": passing,
-        "sources": sources,
-        "mapped": [
-            *(t.name for x in plan.sides for t in x.tensors),
-            *(x.tensor.name for x in plan.passing),
-            *(x["stem"] for x in sources),
-        ],
-        "mmas": list(_mmas(plan, blocks)),
-        "has_tile_mma": has_tile_mma(plan),
-        "may_have_tile_mma": may_have_tile_mma(plan),
-        "numbered_along_x": clustered and not plan.persistent,
-        "thr_tile": "thr_tile" if may_have_tile_mma(plan) else "thr_mma",
-        "acc_shape": f"({', '.join(_stacked(x, blocks) for x in plan.sides)})",
-        "parts": _products(plan, blocks),
-        "product_op": _product_op(plan),
-        "depth": DEPTH_BYTES // plan.a.tensor.dtype.bytes,
-        "clustered": clustered or (plan.any_peers and plan.persistent),
-        "place_names": places(plan),
-        "count_names": "_, _, clusters" if plan.persistent else "clusters, _, _",
-        "own_n": own_columns(plan),
-        "own_sums": f"({'PRODUCTS * ' * (plan.products > 1)}VALUES,)" if plan.split > 1 else "",
-        "takes_more": plan.split > 1 and plan.persistent,
-        "copies": {
-            one.variable: one.copies for one in (*allocation.outputs(plan.spec), *allocation.brought(plan.spec))
-        },
-        "cluster_tile": f"({', '.join(extents)})",
-        "reached": _reached(plan, extents) if plan.beyond else "",
-        "counts": ", ".join(tile_counts(plan)),
-        "clusters": [tiles, *([most_clusters(plan)] if plan.persistent else [])],
-        "coordinates_of_tile": "m_tile, n_tile, l_tile" if batched else "m_tile, n_tile",
-        "every_tile": _every(batched),
-        "lasting": f", and one matrix of {plan.batch} after the other" if batched else "",
-        "seen": list(_seen(plan)),
-        "L": plan.batch.upper() if plan.batch else "",
-        "grid": grid(plan),
-        "cluster": cluster,
-        "launch_options": options,
-        "row_first": False,
-        "exchanged": plan.exchanged,
-        "epilogue_width": WIDTH - 8,
-    }
+    walk = walk_context(plan)
+    tiles = f"(tiles_m + m{plan.segments.ends}.shape[0]) * tiles_n" if plan.segments is not None else tiles
+    return (
+        walk
+        | segments_context(plan)
+        | {
+            "body": kernel_body(plan, walk["finders"]),
+            "A": stack_name(plan.spec, plan.a.tensors),
+            "B": stack_name(plan.spec, plan.b.tensors),
+            "M": plan.m.upper(),
+            "N": plan.n.upper(),
+            "K": plan.k.upper(),
+            "sides": list(map(partial(_side, plan, blocks), plan.sides, allocation.operands(plan.spec))),
+            "passing": passing,
+            "sources": sources,
+            "mapped": [
+                *(t.name for x in plan.sides for t in x.tensors),
+                *(x.tensor.name for x in plan.passing),
+                *(x["stem"] for x in sources),
+            ],
+            "mmas": list(_mmas(plan, blocks)),
+            "has_tile_mma": has_tile_mma(plan),
+            "may_have_tile_mma": may_have_tile_mma(plan),
+            "numbered_along_x": clustered and not plan.persistent,
+            "thr_tile": "thr_tile" if may_have_tile_mma(plan) else "thr_mma",
+            "acc_shape": f"({', '.join(_stacked(x, blocks) for x in plan.sides)})",
+            "parts": _products(plan, blocks),
+            "product_op": _product_op(plan),
+            "depth": DEPTH_BYTES // plan.a.tensor.dtype.bytes,
+            "clustered": clustered or (plan.any_peers and plan.persistent),
+            "place_names": places(plan),
+            "count_names": "_, _, clusters" if plan.persistent else "clusters, _, _",
+            "own_n": own_columns(plan),
+            "own_sums": f"({'PRODUCTS * ' * (plan.products > 1)}VALUES,)" if plan.split > 1 else "",
+            "takes_more": plan.split > 1 and plan.persistent,
+            "copies": {
+                one.variable: one.copies for one in (*allocation.outputs(plan.spec), *allocation.brought(plan.spec))
+            },
+            "cluster_tile": f"({', '.join(extents)})",
+            "reached": _reached(plan, extents) if plan.beyond else "",
+            "counts": ", ".join(tile_counts(plan)),
+            "clusters": [tiles, *([most_clusters(plan)] if plan.persistent else [])],
+            "coordinates_of_tile": "m_tile, n_tile, l_tile" if batched else "m_tile, n_tile",
+            "every_tile": _every(batched),
+            "lasting": f", and one matrix of {plan.batch} after the other" if batched else "",
+            "seen": list(_seen(plan)),
+            "L": plan.batch.upper() if plan.batch else "",
+            "grid": grid(plan),
+            "cluster": cluster,
+            "launch_options": options,
+            "row_first": False,
+            "exchanged": plan.exchanged,
+            "epilogue_width": WIDTH - 8,
+        }
+    )
 
 
 def _reached(plan: WarpspecializedPlan, extents: list[str]) -> str:
@@ -288,6 +277,8 @@ def _every(batched: bool) -> str:
 
 def _seen(plan: WarpspecializedPlan) -> Iterator[tuple[str, str]]:
     """The tensors of a kernel with a batch, with the order in which it sees their modes: that of the batch last."""
+    if plan.segments is not None:
+        yield from seen_by_segments(plan)
     if plan.batch is None:
         return
     for tensor in (t for side in plan.sides for t in side.tensors if plan.has_batch(t)):
@@ -353,22 +344,6 @@ def _each(plan: WarpspecializedPlan) -> str:
 
 def _times(block: str, cluster: str, plan: WarpspecializedPlan) -> str:
     return f"{block} * {cluster}" if prod(plan.cluster) > 1 or plan.any_peers else block
-
-
-def _walk(plan: WarpspecializedPlan) -> dict[str, Any]:
-    """Template variables for the order of tiles."""
-    first, second = _letters(plan)
-    along, across = (plan.spec.output.shape[i].upper() for i in plan.tile_order)
-    places = {first: "along", second: "band * BAND + across" if plan.band > 1 else "across"}
-    more = [case_parameter(plan.spec)] * plan.varies("BAND")
-    return {
-        "along": along,
-        "across": across,
-        "along_letter": first,
-        "across_letter": second,
-        "finders": ["tile", *("tiles_m", "tiles_n")[: 2 * (plan.band > 1)], *_divisors(plan), *more],
-        "coordinate": ", ".join((places["m"], places["n"], *["l_tile"] * (plan.batch is not None))),
-    }
 
 
 def _side(plan: WarpspecializedPlan, blocks: dict[str, str], side: Side, stages: Buffer) -> dict[str, Any]:

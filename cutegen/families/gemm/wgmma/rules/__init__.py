@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cutegen.families.gemm.wgmma.rules import clusters, epilogue, operands, outputs, tiles
+from cutegen.families.gemm.wgmma.rules import clusters, epilogue, operands, outputs, segments, tiles
 from cutegen.lint.rule import Rule
 
 RULES: tuple[Rule, ...] = (
@@ -17,4 +17,5 @@ RULES: tuple[Rule, ...] = (
     Rule("CG307", clusters.sized, basic=True),
     Rule("CG308", outputs.passed, basic=True),
     Rule("CG309", tiles.in_flight),
+    Rule("CG313", segments.walked, basic=True),
 )

@@ -1,0 +1,37 @@
+"""The rule about rows that are cut into segments, each of which is multiplied by a matrix of its own."""
+
+from __future__ import annotations
+
+from cutegen.families.gemm.wgmma.product import exchanged, product_of, split_of
+from cutegen.families.gemm.wgmma.schedule import Spec
+from cutegen.lint.rule import Say
+
+
+def walked(spec: Spec, say: Say) -> None:
+    """Blocks walk the tiles of all segments, each of which has rows of one; only the GPU knows where these end."""
+    product, schedule = product_of(spec), spec.schedule
+    if product.segments is None:
+        return
+    mode, why = product.segments.mode, f"the segments of `{product.segments.mode}` end anywhere"
+    if exchanged(spec):
+        help = f"write `rows: {mode}`, or leave `rows` out"
+        say(f"{why}, and they are columns of the product", "schedule", "mma", "rows", help=help)
+    elif split_of(spec) > 1:
+        message = (
+            f"{split_of(spec)} blocks share the sum of a tile, and tiles of segments are not split along `{product.k}`"
+        )
+        say(message, "schedule", "cluster", product.k, help=f"write `{product.k}: 1`")
+    elif schedule.scheduler.kind == "grid":
+        message = f"{why}: how many tiles there are is not known when the kernel is launched"
+        say(message, "schedule", "scheduler", "kind", help="write `kind: persistent`")
+    elif schedule.predication.get(mode) == "none":
+        message = f"{why}, also inside of a tile: its rows are stored under predicates"
+        say(message, "schedule", "predication", mode, help=f"write `{mode}: mask`")
+    else:
+        for name, copy in schedule.copies.items():
+            if copy.misaligned == "workspace":
+                message = (
+                    f"`{name}` is copied to a workspace where it is misaligned, and kernels with segments copy nothing"
+                )
+                say(message, "schedule", "copies", name, "misaligned", help="write `misaligned: refuse`")
+                return
