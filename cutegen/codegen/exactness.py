@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator
 from cutegen.dtypes import Dtype
 from cutegen.expressions.functions import TO_WHOLE
 from cutegen.expressions.parsing import Binary, Call, Cast, Expr, Local, MatMul, Reduce
+from cutegen.expressions.tree import Scan
 
 # Functions without a rounding error: they give one of their arguments, its size or a whole number near it
 _SELECTIONS = ("where", "minimum", "maximum", "relu", "abs", *TO_WHOLE)
@@ -37,6 +38,8 @@ def is_exact(node: Expr, local_values: Collection[str] = ()) -> bool:
             return False
         case Reduce() if node.function in ("sum", "mean", "prod", "var") and _of(node).is_float:
             return False  # the order may decide what comes
+        case Scan() if _of(node).is_float:
+            return False
     return all(is_exact(child, local_values) for child in node.children)
 
 

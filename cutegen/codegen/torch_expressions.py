@@ -12,7 +12,7 @@ from cutegen.codegen.texts import ATOM, NEGATE, PRODUCT, Text
 from cutegen.dtypes import Dtype
 from cutegen.expressions.functions import PARTS
 from cutegen.expressions.parsing import Binary, Call, Cast, Expr, Literal_, Reduce
-from cutegen.expressions.tree import QUOTIENTS
+from cutegen.expressions.tree import QUOTIENTS, Scan
 
 
 @dataclass
@@ -87,6 +87,11 @@ class TorchPrinter(Printer):
         axes = [str(self.axes[reduction.mode]) for reduction in node.nested]
         dim = axes[0] if len(axes) == 1 else f"({', '.join(axes)})"
         return Text(f"torch.{function}({x.text}, {dim}, keepdim=True{dtype})")
+
+    def scan(self, node: Scan, x: Text) -> Text:
+        dtype = f", dtype=torch.{_of(node).torch}" if _of(node).is_integer else ""
+        x = self.fit(x, self.width // 2)
+        return Text(f"torch.{node.function}({x.text}, {self.axes[node.mode]}{dtype})")
 
     def made(self, call: str) -> str:
         self.constants.append(call)

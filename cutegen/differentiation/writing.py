@@ -14,8 +14,9 @@ from cutegen.expressions.functions import FUNCTIONS, WAYS
 from cutegen.expressions.named_numbers import NAMED_NUMBERS
 from cutegen.expressions.parsing import parse
 from cutegen.expressions.tree import (
+    ALONG,
     ON_FLOATS,
-    REDUCTIONS,
+    Along,
     Binary,
     Call,
     Cast,
@@ -25,6 +26,8 @@ from cutegen.expressions.tree import (
     MatMul,
     Name,
     Reduce,
+    Scan,
+    Select,
     Unary,
     walk,
 )
@@ -67,7 +70,7 @@ class Names:
 
     def __init__(self, taken: Iterable[str], gradients: Collection[str], tensors: Collection[str]) -> None:
         """`gradients` are the tensors that a backward is given gradients in, `tensors` all that it has."""
-        self.taken = {*taken, *tensors, *FUNCTIONS, *REDUCTIONS, *Dtype.__members__, *NAMED_NUMBERS, "cast", "coord"}
+        self.taken = {*taken, *tensors, *FUNCTIONS, *ALONG, *Dtype.__members__, *NAMED_NUMBERS, "cast", "coord"}
         self.gradients, self.tensors = frozenset(gradients), frozenset(tensors)
 
     def new(self, *wanted: str) -> str:
@@ -234,6 +237,10 @@ def _syntax(x: Expr) -> ast.expr:
         case Reduce():
             modes = [ast.Name(one.mode) for one in x.nested]
             return ast.Call(ast.Name(x.function), [_syntax(x.nested[-1].x), *modes], [])
+        case Scan():
+            return ast.Call(ast.Name(x.function), [_syntax(x.x), ast.Name(x.mode)], [])
+        case Select():
+            return ast.Call(ast.Name(x.function), [_syntax(x.x), ast.Name(x.mode), ast.Name(x.kept)], [])
         case Cast():
             assert x.dtype is not None
             return ast.Call(ast.Name("cast"), [_syntax(x.x), ast.Name(x.dtype.value)], [])
@@ -277,7 +284,7 @@ def _replaced(x: Expr, change: Callable[[Expr], Expr | None]) -> Expr:
     if changed is not None:
         return changed
     match x:
-        case Unary() | Cast() | Reduce():
+        case Unary() | Cast() | Along():
             return replace(x, x=_replaced(x.x, change))
         case Binary():
             return replace(x, left=_replaced(x.left, change), right=_replaced(x.right, change))

@@ -30,6 +30,8 @@ from cutegen.expressions.tree import (
     MatMul,
     Name,
     Reduce,
+    Scan,
+    Select,
     Typed,
     Unary,
     parameter_of,
@@ -188,6 +190,10 @@ class _Annotator:
                 return self.call(node, self.children(node, asked), asked)
             case Reduce():
                 return self.reduction(node, self.children(node, asked)[0], asked)
+            case Scan():
+                return self.scan(node, self.children(node, asked)[0], asked)
+            case Select():
+                return self.selected(node, self.children(node, asked)[0])
             case Cast():
                 return replace(node, x=self.children(node, asked)[0])
 
@@ -257,14 +263,35 @@ class _Annotator:
 
     def reduction(self, node: Reduce, x: Expr, asked: Asked) -> Expr:
         common = Dtype.f32 if node.function in _FLOATING and not _of(x).is_float else _of(x).compute
-        if node.function in ("sum", "prod") and common is Dtype.i32:
-            made = summed if node.function == "sum" else multiplied
-            common = self.width(common, asked, lambda: made(span(x, self.spans)))
-            common = common if self.narrowed else Dtype.i64
+        if node.function in ("sum", "prod"):
+            common = self.accumulated(x, node.function == "sum", asked)
         result = Dtype.bool if node.function in ("any", "all") else common
         if node.function in ("argmax", "argmin"):
             result = Dtype.i32 if self.narrowed else Dtype.i64
         return replace(node, x=convert(x, common), dtype=result)
+
+    def accumulated(self, x: Expr, adds: bool, asked: Asked) -> Dtype:
+        """The type in which many values are added, or multiplied."""
+        common = _of(x).compute
+        if common is not Dtype.i32:
+            return common
+        made = summed if adds else multiplied
+        common = self.width(common, asked, lambda: made(span(x, self.spans)))
+        return common if self.narrowed else Dtype.i64
+
+    def scan(self, node: Scan, x: Expr, asked: Asked) -> Expr:
+        common = self.accumulated(x, node.function == "cumsum", asked)
+        return replace(node, x=convert(x, common), dtype=common)
+
+    def selected(self, node: Select, x: Expr) -> Expr:
+        """The largest values, or their places. Values of 64 bits have no keys that threads could exchange at once."""
+        common = _of(x).compute
+        if common.bits == 64:
+            message = f"`{node.function}` orders values of 32 bits, not {common.value}"
+            help = f"write `{node.function}(cast(x, {'f32' if common.is_float else 'i32'}), {node.mode}, {node.kept})`"
+            raise ExpressionError(message, x.place, help)
+        place = Dtype.i32 if self.narrowed else Dtype.i64
+        return replace(node, x=convert(x, common), dtype=common if node.function == "topk" else place)
 
     def call(self, node: Call, arguments: list[Expr], asked: Asked) -> Expr:
         if node.function == "where":

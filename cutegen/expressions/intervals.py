@@ -26,6 +26,8 @@ from cutegen.expressions.tree import (
     MatMul,
     Name,
     Reduce,
+    Scan,
+    Select,
     Unary,
 )
 
@@ -123,6 +125,10 @@ class Intervals:
                 return self.of(body)
             case Reduce():
                 return self._of_reduction(node)
+            case Scan(function="cumsum"):
+                return self._of_reduction(Reduce("sum", node.x, node.mode))
+            case Select(function="topk", x=x):
+                return self.of(x)
             case Cast(x=x):
                 return self.of(x)
         return OPEN

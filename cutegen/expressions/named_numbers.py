@@ -6,7 +6,7 @@ import math
 from collections.abc import Collection
 from dataclasses import replace
 
-from cutegen.expressions.tree import Binary, Call, Cast, Compute, Expr, Literal_, Name, Reduce, Unary
+from cutegen.expressions.tree import Along, Binary, Call, Cast, Compute, Expr, Literal_, Name, Unary
 
 NAMED_NUMBERS = {"inf": math.inf, "nan": math.nan}
 
@@ -21,7 +21,7 @@ def with_named_numbers(compute: Compute, declared: Collection[str]) -> Compute:
         match node:
             case Name() if node.id in names:
                 return Literal_(names[node.id], place=node.place)
-            case Unary() | Cast() | Reduce():
+            case Unary() | Cast() | Along():
                 return replace(node, x=named(node.x))
             case Binary():
                 return replace(node, left=named(node.left), right=named(node.right))

@@ -18,14 +18,18 @@ from itertools import accumulate
 from types import MappingProxyType
 
 from cutegen.dtypes import Dtype
-from cutegen.expressions.absent import ABSENT, ABSENT_FORMS, of_no_syntax, of_syntax, scattered
+from cutegen.expressions.absent import ABSENT, of_no_syntax, of_syntax, scattered
+from cutegen.expressions.forms import available, form_of, wrong_modes
 from cutegen.expressions.functions import FUNCTIONS, NO_NAMES, PARTS, TO_WHOLE, TYPE_PRESERVING, Function
 from cutegen.expressions.tree import (
+    ALONG,
     COMPARISONS,
     MAX_DEPTH,
     MAX_POWER,
     OVER_SEVERAL,
     REDUCTIONS,
+    SCANS,
+    SELECTIONS,
     Assignment,
     Binary,
     BinaryOp,
@@ -43,6 +47,8 @@ from cutegen.expressions.tree import (
     NumberError,
     Place,
     Reduce,
+    Scan,
+    Select,
     Typed,
     Unary,
     UntransposedError,
@@ -222,7 +228,7 @@ class _Parser:
             case ast.Call():
                 return self.call(node, depth, place)
         what = f"`{self.text[place.start : place.end][:60]}` is not supported in compute"
-        raise ExpressionError(what, place, of_syntax(node) or f"available: {_available()}")
+        raise ExpressionError(what, place, of_syntax(node) or f"available: {available()}")
 
     def check_chain(self, links: int, depth: int, place: Place) -> None:
         """A chain is one node for Python and a tree as deep as it is long here."""
@@ -270,14 +276,14 @@ class _Parser:
             message = f"`{name}` is called by its name alone: only named functions can be called"
             raise self.no_function(name, node.func, message)
         if not isinstance(node.func, ast.Name):
-            raise ExpressionError("only named functions can be called", place, f"available: {_available()}")
+            raise ExpressionError("only named functions can be called", place, f"available: {available()}")
         name = node.func.id
-        if name not in (*self.functions, *REDUCTIONS, "cast", "coord"):
+        if name not in (*self.functions, *ALONG, "cast", "coord"):
             raise self.no_function(name, node.func)
         if name in self.functions:
             return self.function(node, name, depth, place)
         if node.keywords:
-            raise ExpressionError(f"{name} takes no keyword arguments", place, _form(name))
+            raise ExpressionError(f"{name} takes no keyword arguments", place, form_of(name))
         if name == "cast":
             if len(node.args) != 2 or not isinstance(node.args[1], ast.Name):
                 raise ExpressionError("cast takes a value and a dtype", place, "write it as `cast(x, bf16)`")
@@ -291,7 +297,7 @@ class _Parser:
             if len(node.args) != 1 or not isinstance(node.args[0], ast.Name):
                 raise ExpressionError("coord takes the name of a mode", place, "write it as `coord(N)`")
             return Coord(node.args[0].id, place=place)
-        return self.reduction(node, name, depth, place)
+        return self.along(node, name, depth, place)
 
     def function(self, node: ast.Call, name: str, depth: int, place: Place) -> Expr:
         """A call of a function, whose last arguments may be left out or given by name, as torch has them."""
@@ -303,7 +309,7 @@ class _Parser:
         if len(given) < len(node.keywords) or not given.keys() <= {*function.keywords}:
             named = " or ".join(f"`{word}`" for word in function.keywords)
             message = f"{written} takes no keyword arguments{f' but {named}' if named else ''}"
-            raise ExpressionError(message, place, _form(written))
+            raise ExpressionError(message, place, form_of(written))
         count, (least, most) = len(node.args) + len(given), (function.least, function.most)
         missing = [word for word in function.parameters[len(node.args) : least] if word not in given]
         again = [word for word in function.parameters[: len(node.args)] if word in given]
@@ -314,7 +320,7 @@ class _Parser:
         if not least <= count <= most or missing:
             wanted = "a value and `min`, `max` or both" if written == "clamp" else None
             wanted = wanted or f"{most if least == most else f'{least} to {most}'} argument{'s'[: most > 1]}"
-            raise ExpressionError(f"{written} takes {wanted}, not {count}", place, _form(written))
+            raise ExpressionError(f"{written} takes {wanted}, not {count}", place, form_of(written))
         defaults = dict(zip(function.parameters[least:], function.defaults, strict=True))
         arguments = [self.expr(argument, depth + 1) for argument in node.args]
         for word in function.parameters[len(node.args) :]:
@@ -322,37 +328,39 @@ class _Parser:
             arguments.append(Literal_(defaults[word], place=place) if here is None else self.expr(here, depth + 1))
         return Call(name, tuple(arguments), place=place)
 
-    def reduction(self, node: ast.Call, name: str, depth: int, place: Place) -> Expr:
-        """`sum(x, N)`, or along several modes, `sum(x, M, B)`.
+    def along(self, node: ast.Call, name: str, depth: int, place: Place) -> Expr:
+        """`sum(x, N)`, or along several modes, `sum(x, M, B)`; `topk(x, N, K)` has a mode for what it selects.
 
         A call like Python's `max(x, y)` is recognised once the modes are known.
         """
         modes = [mode for mode in node.args[1:] if isinstance(mode, ast.Name)]
         several = name in OVER_SEVERAL and len({mode.id for mode in modes}) == len(modes)
-        if not modes or len(modes) != len(node.args) - 1 or len(modes) > 1 and not several:
-            help = _form(name)
-            if name in ("max", "min"):
-                help += f"; the {'larger' if name == 'max' else 'smaller'} of two values is `{name}imum(x, y)`"
-            raise ExpressionError(f"`{name}` takes a value and the mode that it goes along", place, help)
+        wanted = 2 if name in SELECTIONS else max(1, len(modes)) if several else 1
+        if len(modes) != wanted or len(modes) != len(node.args) - 1:
+            raise ExpressionError(wrong_modes(name), place, form_of(name, node))
         found: Expr = self.expr(node.args[0], depth + len(modes))
+        if name in SELECTIONS:
+            one, kept = modes
+            return Select(name, found, one.id, self.place(one), kept.id, self.place(kept), place=place)
         for mode in reversed(modes):
-            found = Reduce(name, found, mode.id, self.place(mode), place=place)
+            kind = Scan if name in SCANS else Reduce
+            found = kind(name, found, mode.id, self.place(mode), place=place)
         return found
 
     def no_function(self, name: str, node: ast.expr, message: str = "") -> ExpressionError:
         """The error about a call of what is no function here; with another message where it is written as `x.name`."""
         from difflib import get_close_matches
 
-        known = (*FUNCTIONS, *REDUCTIONS, "cast", "coord")
+        known = (*FUNCTIONS, *ALONG, "cast", "coord")
         plain = name.rstrip("_") if name not in ABSENT else name  # torch's `lgamma_` works in place
         if plain in ABSENT:
             said, help = ABSENT[plain]
             return ExpressionError(f"`{name}` {said}", self.place(node), help)
         near = get_close_matches(name[:80], known, 1)
         if message and name in known:
-            help = _form(name)
+            help = form_of(name)
         else:
-            help = f"did you mean `{near[0]}`?" if near else f"available: {_available()}"
+            help = f"did you mean `{near[0]}`?" if near else f"available: {available()}"
         return ExpressionError(message or f"unknown function `{name}`", self.place(node), help)
 
 
@@ -375,20 +383,3 @@ _OPS: dict[type, BinaryOp] = {
     ast.Eq: "==",
     ast.NotEq: "!=",
 }
-
-
-def _form(name: str) -> str:
-    """How a function or a reduction is called."""
-    if name in ABSENT_FORMS:
-        return ABSENT_FORMS[name]
-    if name in ("cast", "coord"):
-        return f"write it as `{'cast(x, bf16)' if name == 'cast' else 'coord(N)'}`"
-    if name in REDUCTIONS:
-        return f"write it as `{name}(x, N)`"
-    return f"write it as `{name}({', '.join(FUNCTIONS[name].parameters)})`"
-
-
-def _available() -> str:
-    return "+ - * / // % ** << >> & | ^ ~, comparisons, and, or, not, cast, coord, " + ", ".join(
-        (*FUNCTIONS, *REDUCTIONS)
-    )

@@ -7,8 +7,22 @@ from collections.abc import Mapping
 from fractions import Fraction
 
 from cutegen.expressions.parsing import parse
-from cutegen.expressions.sums import Atom, Sum, add, call, indicator, named, number, of, power, reduced, scaled, times
-from cutegen.expressions.tree import Binary, Call, Cast, Coord, Expr, Literal_, MatMul, Reduce, Unary
+from cutegen.expressions.sums import (
+    Atom,
+    NoForm,
+    Sum,
+    add,
+    call,
+    indicator,
+    named,
+    number,
+    of,
+    power,
+    reduced,
+    scaled,
+    times,
+)
+from cutegen.expressions.tree import Binary, Call, Cast, Coord, Expr, Literal_, MatMul, Reduce, Scan, Select, Unary
 
 
 def sum_of(
@@ -37,6 +51,8 @@ def sum_of(
                 return _call(node.function, [read(argument) for argument in node.arguments], truths)
             case Reduce():
                 return reduced(node.function, read(node.x), modes.get(node.mode, node.mode))
+            case Scan() | Select():
+                raise NoForm(f"`{node.function}` is no sum of products")
             case Cast():
                 assert node.dtype is not None
                 return of(Atom("call", f"cast {node.dtype.value}", (read(node.x),)))

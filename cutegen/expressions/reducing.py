@@ -15,7 +15,7 @@ from cutegen.dtypes import Dtype
 from cutegen.expressions.annotating import annotate
 from cutegen.expressions.named_numbers import with_named_numbers
 from cutegen.expressions.parsing import parse_compute
-from cutegen.expressions.tree import Binary, Call, Cast, Coord, Expr, Local, Name, Reduce, Typed, Unary, walk
+from cutegen.expressions.tree import Along, Binary, Call, Cast, Coord, Expr, Local, Name, Reduce, Typed, Unary, walk
 
 _BEYOND = "2147483647"  # above all places
 _LARGEST = "max(x, N)"
@@ -59,7 +59,7 @@ def defined(node: Reduce, x: Expr) -> Expr:
 def rebuilt(node: Expr, part: Callable[[Expr], Expr]) -> Expr:
     """A node with other children: what `part` gives for each."""
     match node:
-        case Unary() | Cast() | Reduce():
+        case Unary() | Cast() | Along():
             return replace(node, x=part(node.x))
         case Binary():
             return replace(node, left=part(node.left), right=part(node.right))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from cutegen.expressions.tree import Compute, Coord, Expr, Local, MatMul, Name, Reduce
+from cutegen.expressions.tree import Compute, Coord, Expr, Local, MatMul, Name, Reduce, Select
 
 Spans = Mapping[str, frozenset[str]]
 """By name, of a tensor, a scalar or a local value: the modes that it has."""
@@ -24,6 +24,8 @@ def span(expr: Expr, spans: Spans) -> frozenset[str]:
             return spans[expr.a] ^ spans[expr.b]
         case Reduce():
             return span(expr.x, spans) - {expr.mode}
+        case Select():
+            return span(expr.x, spans) - {expr.mode} | {expr.kept}
     return frozenset().union(*(span(child, spans) for child in expr.children))
 
 

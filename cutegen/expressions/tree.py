@@ -13,6 +13,11 @@ from cutegen.expressions.functions import function_of
 
 REDUCTIONS = ("sum", "mean", "max", "min", "prod", "var", "std", "logsumexp", "any", "all", "argmax", "argmin")
 """Functions of a value and a mode, which they make one of all values along that mode."""
+SCANS = ("cumsum", "cumprod")
+"""Functions of a value and a mode, which give each element what comes of all values along that mode up to it."""
+SELECTIONS = ("topk", "argtopk")
+"""Functions of a value and two modes: the largest values along the first, or their places, along the second."""
+ALONG = (*REDUCTIONS, *SCANS, *SELECTIONS)
 OVER_SEVERAL = ("sum", "mean", "max", "min", "prod")  # of which one after another along two modes is one over both
 BinaryOp = Literal[
     "+", "-", "*", "/", "//", "%", "**", "<<", ">>", "&", "|", "^", "<", "<=", ">", ">=", "==", "!=", "and", "or"
@@ -120,14 +125,8 @@ class Call(Node):
 
 
 @dataclass(frozen=True)
-class Reduce(Node):
-    """`sum(x, N)` and the like: all values along a mode as one, which broadcasts along it where it is used.
-
-    A mean is the sum divided by the size of the mode. Of sums the order is open, and the mean of a mean is one over
-    both modes: a kernel may add all before it divides. The extremes of values with a NaN are NaN, as in torch. All
-    others are torch's of that name too: `argmax` is the first place of the largest value, or of a NaN, and `var`
-    divides by one less than the size. `reducing` says what comes to the same.
-    """
+class Along(Node):
+    """A function that goes along a mode: each of its values is computed from all values along that mode."""
 
     function: str
     x: Expr
@@ -137,6 +136,17 @@ class Reduce(Node):
     @property
     def children(self) -> tuple[Expr, ...]:
         return (self.x,)
+
+
+@dataclass(frozen=True)
+class Reduce(Along):
+    """`sum(x, N)` and the like: all values along a mode as one, which broadcasts along it where it is used.
+
+    A mean is the sum divided by the size of the mode. Of sums the order is open, and the mean of a mean is one over
+    both modes: a kernel may add all before it divides. The extremes of values with a NaN are NaN, as in torch. All
+    others are torch's of that name too: `argmax` is the first place of the largest value, or of a NaN, and `var`
+    divides by one less than the size. `reducing` says what comes to the same.
+    """
 
     @property
     def nested(self) -> tuple[Reduce, ...]:
@@ -151,6 +161,22 @@ class Reduce(Node):
             found.append(x)
             x = x.x
         return tuple(found)
+
+
+@dataclass(frozen=True)
+class Scan(Along):
+    """`cumsum(x, N)` and the like: at each place of a mode, all values up to that place as one."""
+
+
+@dataclass(frozen=True)
+class Select(Along):
+    """`topk(x, N, K)`: the K largest values along N, the largest first, along a mode K of fixed size instead of N.
+
+    `argtopk` is their places along N. NaN is above all numbers, and of equal values the first one comes first.
+    """
+
+    kept: str = ""
+    kept_place: Place = field(default=Place(), compare=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -185,7 +211,7 @@ class MatMul(Node):
     b_place: Place = field(default=Place(), compare=False, repr=False)
 
 
-Expr = Literal_ | Name | Local | Coord | Unary | Binary | Call | Reduce | Cast | MatMul
+Expr = Literal_ | Name | Local | Coord | Unary | Binary | Call | Reduce | Scan | Select | Cast | MatMul
 
 
 @dataclass(frozen=True)
@@ -268,6 +294,11 @@ def coords(expr: Expr) -> Iterator[Coord]:
 def reductions(expr: Expr) -> Iterator[Reduce]:
     """The reductions in an expression, outer ones before those in what they reduce."""
     return (node for node in walk(expr) if isinstance(node, Reduce))
+
+
+def along(expr: Expr) -> Iterator[Reduce | Scan | Select]:
+    """The functions along a mode in an expression, outer ones before those in what they go over."""
+    return (node for node in walk(expr) if isinstance(node, Reduce | Scan | Select))
 
 
 def uses(expr: Expr) -> Iterator[tuple[str, Place]]:

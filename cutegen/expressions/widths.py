@@ -29,6 +29,8 @@ from cutegen.expressions.tree import (
     Local,
     Name,
     Reduce,
+    Scan,
+    Select,
     Unary,
 )
 
@@ -100,7 +102,7 @@ def asked_of_children(node: Expr, asked: Asked, whole: Callable[[Expr], bool]) -
                 return (asked, asked)
             case Binary(op="<<"):
                 return (asked, below)
-            case Unary(op="-" | "~") | Reduce(function="sum" | "prod"):
+            case Unary(op="-" | "~") | Reduce(function="sum" | "prod") | Scan():
                 return (asked,)
             case Call(function="where"):
                 return (below, asked, asked)
@@ -167,6 +169,10 @@ def is_whole(node: Expr, types: Mapping[str, Dtype], computed: Mapping[str, bool
             if node.function in ("any", "all", "argmax", "argmin"):
                 return True
             return node.function in ("sum", "prod", "max", "min") and whole(node.x)
+        case Scan():
+            return whole(node.x)
+        case Select():
+            return node.function == "argtopk" or whole(node.x)
     return False
 
 
@@ -210,13 +216,13 @@ def span(node: Expr, computed: Mapping[str, Span]) -> Span:
             inner = of(x)
             least = 0 if inner.low <= 0 <= inner.high else min(abs(inner.low), abs(inner.high))
             return Span(least, max(abs(inner.low), abs(inner.high)), inner.kind).settled()
-        case Reduce(function="sum"):
+        case Reduce(function="sum") | Scan(function="cumsum"):
             return summed(of(node.x)).settled()
-        case Reduce(function="prod"):
+        case Reduce(function="prod") | Scan():
             return multiplied(of(node.x)).settled()
-        case Reduce(function="argmax" | "argmin"):
+        case Reduce(function="argmax" | "argmin") | Select(function="argtopk"):
             return Span(0, LAST_COORDINATE, Kind.LONG)
-        case Reduce(function="max" | "min"):
+        case Reduce(function="max" | "min") | Select():
             return of(node.x)
         case Reduce():
             return Span(*node.dtype.range, Kind.LONG)

@@ -18,9 +18,9 @@ from cutegen.expressions.parsing import (
     coords,
     parse,
     product_place,
-    reductions,
     uses,
 )
+from cutegen.expressions.tree import Reduce, along
 from cutegen.language.asked import Op
 from cutegen.language.context import Context
 from cutegen.language.declarations import unknown_name
@@ -123,14 +123,15 @@ def _check_names(ctx: Context, statements: Compute, known: Mapping[str, Tensor],
             if coord.mode not in modes:
                 message, help = f"`{shown(coord.mode)}` is not a mode here", f"modes: {', '.join(modes)}"
                 say(ctx, "CG116", message, number, coord.place, help)
-        for reduction in reductions(statement.value):
-            if reduction.mode not in modes:
-                message = f"{reduction.function} reduces along a mode, and `{shown(reduction.mode)}` is not a mode here"
+        for node in along(statement.value):
+            if node.mode not in modes:
+                goes = "reduces" if isinstance(node, Reduce) else "goes"
+                message = f"{node.function} {goes} along a mode, and `{shown(node.mode)}` is not a mode here"
                 help = f"modes: {', '.join(modes)}"
-                if reduction.function in ("max", "min"):
-                    side = "larger" if reduction.function == "max" else "smaller"
-                    help += f"; the {side} of two values is `{reduction.function}imum(x, y)`"
-                say(ctx, "CG116", message, number, reduction.mode_place, help)
+                if node.function in ("max", "min"):
+                    side = "larger" if node.function == "max" else "smaller"
+                    help += f"; the {side} of two values is `{node.function}imum(x, y)`"
+                say(ctx, "CG116", message, number, node.mode_place, help)
         _check_target(ctx, statements, number, known, scalars, assigned)
         assigned.append(statement.target)
 
@@ -219,9 +220,10 @@ def _refuse_product(ctx: Context, op: Op, statements: Compute) -> None:
 
 def _refuse_reduction(ctx: Context, op: Op, statements: Compute) -> None:
     for number, statement in enumerate(statements.statements):
-        for reduction in reductions(statement.value):
-            message = f"`{reduction.function}` is a reduction along a mode, and `op: {op.name}` has none"
-            say(ctx, "CG127", message, number, reduction.place, "`op: rowwise` has them")
+        for node in along(statement.value):
+            kind = "is a reduction" if isinstance(node, Reduce) else "goes"
+            message = f"`{node.function}` {kind} along a mode, and `op: {op.name}` has none"
+            say(ctx, "CG127", message, number, node.place, "`op: rowwise` has them")
             return
 
 

@@ -8,7 +8,7 @@ from math import prod
 from typing import TYPE_CHECKING, Literal, cast
 
 from cutegen.expressions.places import ONE
-from cutegen.expressions.tree import Binary, Call, reductions, walk
+from cutegen.expressions.tree import Binary, Call, along, walk
 from cutegen.planning.work import Work
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ class Op(ABC):
         """
         if spec.compute.products:
             return ()
-        together = {reduction.mode for value in spec.compute.values for reduction in reductions(value)} | {ONE}
+        together = {one.mode for value in spec.compute.values for one in along(value)} | {ONE}
         kept = set(spec.lead.shape).intersection(*(tensor.shape for tensor in spec.outputs)) - together
         return tuple(mode for mode in spec.lead.shape if mode in kept)
 
@@ -126,6 +126,10 @@ class Op(ABC):
         """Sizes of modes that follow from what is computed, for specs whose `static` does not have them yet."""
         return {}
 
+    def axes(self, spec: KernelSpec) -> tuple[str, ...]:
+        """The modes of what a reference computes with, in their order: values have size 1 along those they lack."""
+        return spec.lead.shape
+
     def elements(self, spec: KernelSpec, tensor: Tensor, values: torch.Tensor) -> Bounded:
         """The value of a tensor's name in `compute`, for each element of the leading tensor, to whose shape it is
         broadcast.
@@ -135,7 +139,7 @@ class Op(ABC):
         from cutegen.reference.placing import exactly, placed
 
         values = values.reshape([n for n, mode in zip(values.shape, tensor.shape, strict=True) if mode != ONE])
-        return exactly(placed(values, tensor.modes, spec.lead.shape), tensor.dtype)
+        return exactly(placed(values, tensor.modes, self.axes(spec)), tensor.dtype)
 
     # --------------------------------------------------------------------------------------------------- measuring
 

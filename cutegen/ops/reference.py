@@ -13,8 +13,9 @@ from cutegen.codegen.statements import Stored, print_statements, without_copy
 from cutegen.codegen.torch_expressions import TorchPrinter
 from cutegen.codegen.variables import Variables
 from cutegen.expressions.annotating import annotate
-from cutegen.expressions.parsing import Coord, Expr, Local, Name, Reduce, Typed, coords, walk
+from cutegen.expressions.parsing import Coord, Expr, Local, Name, Typed, coords, walk
 from cutegen.expressions.places import ONE
+from cutegen.expressions.tree import Along
 from cutegen.language.model import KernelSpec, Tensor
 from cutegen.reference.asked import family_of
 
@@ -94,8 +95,7 @@ def shaped_names(spec: KernelSpec, statements: Sequence[Typed]) -> frozenset[str
 
 def _is_shaped(value: Expr, names: Collection[str]) -> bool:
     return any(
-        isinstance(node, Coord | Reduce) or (isinstance(node, Name | Local) and node.id in names)
-        for node in walk(value)
+        isinstance(node, Coord | Along) or (isinstance(node, Name | Local) and node.id in names) for node in walk(value)
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
-from cutegen.expressions.tree import Assignment, Compute, Coord, Expr, MatMul, Name, Reduce, reductions, uses
+from cutegen.expressions.tree import Assignment, Compute, Coord, Expr, MatMul, Name, Reduce, along, reductions, uses
 from cutegen.language.model import Tensor
 from cutegen.language.tensor import with_elements
 
@@ -22,7 +22,7 @@ def leading(tensors: Iterable[Tensor]) -> Tensor | None:
 
 def row_modes(compute: Compute, tensors: Iterable[Tensor]) -> tuple[str, ...]:
     """The modes of a row, in the order of the leading tensor: those that reductions go along whose results are used
-    again, or that are all that is computed of a row.
+    again, or that are all that is computed of a row. A scan goes along the row's only mode.
 
     Where nothing is used again, and nothing goes along the mode along which the leading tensor is contiguous, it is
     that one.
@@ -35,6 +35,9 @@ def row_modes(compute: Compute, tensors: Iterable[Tensor]) -> tuple[str, ...]:
 @lru_cache(maxsize=64)
 def _row_modes(compute: Compute, shape: tuple[str, ...], contiguous: str) -> tuple[str, ...]:
     """The modes of a row, as `row_modes` has them, by the shape of the leading tensor."""
+    for node in (node for value in compute.values for node in along(value)):
+        if not isinstance(node, Reduce):
+            return (node.mode,)
     for statement in compute.statements:
         last = outermost(statement)
         inner = last[-1].x if last else statement.value

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from cutegen.expressions.places import joined
 from cutegen.expressions.spans import span, spans_of
-from cutegen.expressions.tree import Assignment, Compute, Reduce, reductions
+from cutegen.expressions.tree import Assignment, Compute, Reduce, along, reductions
 from cutegen.language.computing import say
 from cutegen.language.context import Context
 from cutegen.language.model import KernelSpec, Scalar, Tensor
@@ -117,17 +117,12 @@ targets: [sm_80, sm_90a]
                 return
         spans = spans_of(compute, {t.name: t.modes for t in tensors.values()})
         for number, statement in enumerate(compute.statements):
-            for reduction in reductions(statement.value):
-                if reduction.mode not in span(reduction.x, spans):
-                    message = f"the argument of {reduction.function} is constant along {reduction.mode}"
-                    say(
-                        ctx,
-                        "CG127",
-                        message,
-                        number,
-                        reduction.place,
-                        f"reduce an expression that varies along {reduction.mode}",
-                    )
+            for node in along(statement.value):
+                if node.mode not in span(node.x, spans):
+                    message = f"the argument of {node.function} is constant along {node.mode}"
+                    what = "reduce" if isinstance(node, Reduce) else "write"
+                    help = f"{what} an expression that varies along {node.mode}"
+                    say(ctx, "CG127", message, number, node.place, help)
                     return
             if not _check_target(ctx, number, statement, tensors, span(statement.value, spans)):
                 return
@@ -145,14 +140,14 @@ targets: [sm_80, sm_90a]
         return ()
 
     def summed(self, spec: KernelSpec) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(r.mode for value in spec.compute.values for r in reductions(value)))
+        return tuple(dict.fromkeys(one.mode for value in spec.compute.values for one in along(value)))
 
     def reduced_together(self, spec: KernelSpec) -> tuple[str, ...]:
         return row_modes(spec.compute, spec.tensors)
 
     def modes_that_may_be_empty(self, compute: Compute, tensors: Mapping[str, Tensor]) -> tuple[str, ...]:
         extremes = _of_extremes(compute)
-        reduced = dict.fromkeys(r.mode for value in compute.values for r in reductions(value))
+        reduced = dict.fromkeys(one.mode for value in compute.values for one in along(value))
         return tuple(mode for mode in reduced if mode not in extremes)
 
     def without_reference(self, spec: KernelSpec) -> tuple[str, ...]:
@@ -198,7 +193,7 @@ def _check_taken_rows(ctx: Context, compute: Compute, tensors: Mapping[str, Tens
 
 def _check_reductions(ctx: Context, compute: Compute, tensors: Mapping[str, Tensor], lead: Tensor) -> None:
     """Reductions go along the row, but for those that make an output of one element for each column."""
-    found = [(i, r) for i, statement in enumerate(compute.statements) for r in reductions(statement.value)]
+    found = [(i, one) for i, statement in enumerate(compute.statements) for one in along(statement.value)]
     if not found:
         help = "write `op: elementwise`"
         say(ctx, "CG127", "a rowwise kernel reduces along a mode", 0, compute.statements[0].value.place, help)
@@ -207,6 +202,12 @@ def _check_reductions(ctx: Context, compute: Compute, tensors: Mapping[str, Tens
     if len(row) > 1 and not check_row(ctx, compute, tensors, row):
         return
     name = ", ".join(row)
+    other = next(((i, one) for i, one in found if not isinstance(one, Reduce) and one.mode not in row), None)
+    if other is not None:
+        number, node = other
+        message = f"`{name}` is the mode of the rows, and {node.function} goes along `{node.mode}`"
+        say(ctx, "CG127", message, number, node.place, f"write the {node.function} as a kernel of its own")
+        return
     for number, statement in enumerate(compute.statements):
         last = over_rows(statement, row)
         for reduction in chains(statement.value):

@@ -17,13 +17,13 @@ from cutegen.dtypes import Dtype
 from cutegen.expressions import parsing as ex
 from cutegen.expressions.annotating import annotate
 from cutegen.expressions.places import ONE
+from cutegen.expressions.tree import Scan
 from cutegen.language.model import KernelSpec, Tensor
 from cutegen.reference import (
     arithmetic,
     powers_and_remainders,
     products,
     reductions,
-    sums,
     torch_functions,
     whole_numbers,
 )
@@ -151,6 +151,7 @@ class Evaluator:
         self.computed: dict[str, Bounded] = {}  # by each statement so far, before it was rounded to a tensor's type
         self.signed: dict[str, bool] = {}  # by target: whether the sign of a zero is known
         self.kept = Kept(NONE)
+        self.axes = op_of(spec).axes(spec)  # the modes of all values, in their order
         self.mode_sizes: dict[str, int] = {}
         for name, values in tensors.items():
             shape = spec.tensor(name).shape
@@ -208,7 +209,7 @@ class Evaluator:
         """Values with all modes without those that a tensor lacks, along which they have size 1."""
         if x.dim() == 0:
             return x
-        x = x[tuple(slice(None) if mode in tensor.shape else 0 for mode in self.spec.lead.shape)]
+        x = x[tuple(slice(None) if mode in tensor.shape else 0 for mode in self.axes)]
         return x[tuple(None if mode == ONE else slice(None) for mode in tensor.shape)]
 
     def is_signed(self, value: ex.Expr) -> bool:
@@ -222,7 +223,7 @@ class Evaluator:
                 return True
             case ex.Local(id=name):
                 return self.signed[name]
-            case ex.MatMul() | ex.Reduce():
+            case ex.MatMul() | ex.Reduce() | Scan():
                 return False
             case ex.Call(function=function) if function in _UNSIGNED:
                 return False
@@ -261,7 +262,9 @@ class Evaluator:
             case ex.Cast():
                 return cast(self.expr(node.x), dtype)
             case ex.Reduce():
-                return self._reduce(node, dtype)
+                return reductions.reduced(node, self)
+            case Scan():
+                return reductions.scanned(node, self)
             case ex.Call(body=None):
                 return self._call(node, dtype)
             case ex.Call():
@@ -339,21 +342,6 @@ class Evaluator:
         result = arithmetic.function(node.function, arguments[0], dtype, self.spec.schedule.fast_math)
         return self._beside_pole(node.arguments[0], arguments[0], result) if node.function == "rsqrt" else result
 
-    def _reduce(self, node: ex.Reduce, dtype: Dtype) -> Bounded:
-        if node.function in reductions.OTHERS:
-            return reductions.other(node, self)
-        modes = [reduction.mode for reduction in node.nested]
-        x, axes = self.expr(node.nested[-1].x), tuple(map(self.spec.lead.shape.index, modes))
-        if node.function in ("max", "min"):
-            return sums.extreme(x, axes, node.function)
-        total = sums.total(x, axes, self.most_additions(modes))
-        if node.function == "sum":
-            return total
-        size = self.number(math.prod(map(self.size, modes)), dtype)
-        if self.by_torch:
-            return arithmetic.multiply(total, arithmetic.divide(self.number(1, dtype), size, dtype), dtype)
-        return arithmetic.divide(total, size, dtype)
-
     def most_additions(self, modes: Sequence[str]) -> int | None:
         """The additions that a term of a sum over modes goes through at most, where that is known."""
         return self.additions(modes) if self.additions else None
@@ -386,7 +374,7 @@ class Evaluator:
             along = torch.arange(some.start, some.stop, some.step, dtype=torch.int64, device=self.device)
         else:
             along = torch.tensor(some, dtype=torch.int64, device=self.device)
-        return exactly(placed(along, (mode,), self.spec.lead.shape), dtype)
+        return exactly(placed(along, (mode,), self.axes), dtype)
 
 
 @lru_cache(maxsize=256)

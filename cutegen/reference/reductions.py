@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Protocol
 
 from cutegen.dtypes import Dtype
 from cutegen.expressions.reducing import DEFINITIONS, defined
-from cutegen.expressions.tree import Expr, Local, Reduce
+from cutegen.expressions.tree import Expr, Local, Reduce, Scan
 from cutegen.language.model import KernelSpec
 from cutegen.reference import arithmetic, sums
 from cutegen.reference.rounding import Bounded, overflow
@@ -20,6 +21,8 @@ class Evaluating(Protocol):
     """An evaluator of a spec's expressions."""
 
     spec: KernelSpec
+    axes: tuple[str, ...]
+    by_torch: bool
     computed: dict[str, Bounded]
     signed: dict[str, bool]
 
@@ -39,9 +42,28 @@ class Evaluating(Protocol):
         """The additions that a term of a sum goes through at most, where that is known."""
 
 
+def reduced(node: Reduce, evaluator: Evaluating) -> Bounded:
+    """The value of a reduction."""
+    assert node.dtype is not None
+    if node.function in OTHERS:
+        return other(node, evaluator)
+    modes = [reduction.mode for reduction in node.nested]
+    x, axes = evaluator.expr(node.nested[-1].x), tuple(map(evaluator.axes.index, modes))
+    if node.function in ("max", "min"):
+        return sums.extreme(x, axes, node.function)
+    total = sums.total(x, axes, evaluator.most_additions(modes))
+    if node.function == "sum":
+        return total
+    size = evaluator.number(math.prod(map(evaluator.size, modes)), node.dtype)
+    if evaluator.by_torch:
+        share = arithmetic.divide(evaluator.number(1, node.dtype), size, node.dtype)
+        return arithmetic.multiply(total, share, node.dtype)
+    return arithmetic.divide(total, size, node.dtype)
+
+
 def other(node: Reduce, evaluator: Evaluating) -> Bounded:
     """The value of one of `OTHERS`."""
-    axes, x = evaluator.spec.lead.shape, evaluator.expr(node.nested[-1].x)
+    axes, x = evaluator.axes, evaluator.expr(node.nested[-1].x)
     if node.function == "prod":
         for reduction in reversed(node.nested):
             x = sums.product(x, axes.index(reduction.mode))
@@ -56,6 +78,12 @@ def other(node: Reduce, evaluator: Evaluating) -> Bounded:
     found = valued(node.function, x, axis, evaluator.expr(defined(node, Local(name, dtype=x.dtype))))
     assert node.dtype is not None
     return replace(found, dtype=node.dtype)
+
+
+def scanned(node: Scan, evaluator: Evaluating) -> Bounded:
+    """The value of a scan, at each place."""
+    x, axis = evaluator.expr(node.x), evaluator.axes.index(node.mode)
+    return sums.running_total(x, axis) if node.function == "cumsum" else sums.running_product(x, axis)
 
 
 def variance(x: Bounded, axis: int, additions: int | None, size: Bounded, fewer: Bounded) -> Bounded:

@@ -8,10 +8,13 @@ from typing import Any
 
 from cutegen.atoms.targets import WARP
 from cutegen.codegen.formatting import WIDTH
+from cutegen.dtypes import Dtype
 from cutegen.families.rowwise.plan import RowwisePlan
 from cutegen.families.rowwise.printing import combined, identity
 from cutegen.families.rowwise.trees import tree_of
 from cutegen.families.rowwise.walks import Reduction, counts_of
+
+LEAST_F32, LEAST_F64 = "-3.4028234663852886e38", "-1.7976931348623157e308"  # finite numbers
 
 
 @dataclass(frozen=True)
@@ -161,3 +164,24 @@ def results_of_cluster(plan: RowwisePlan) -> dict[str, Any]:
         "more_results": f"({count} + {WARP - 1}) // {WARP}",
         "result_steps": f"min({results}.bit_length() - 1, {WARP.bit_length() - 1})",
     }
+
+
+def scales(plan: RowwisePlan) -> list[tuple[str, str]]:
+    """The functions by which sums of exponentials change where a larger value turned up: names and types."""
+    found = [one for one in plan.program.reductions if one.above is not None]
+    return list({scale_of(one): (scale_of(one), f"cutlass.{one.dtype.cutlass}") for one in found}.values())
+
+
+def aparts(plan: RowwisePlan) -> list[tuple[str, str, str]]:
+    """The functions that say what squares around two means are short of those around one: names, types, and the
+    least finite number where the hardware has a reciprocal and a maximum that drops NaN, as of f32.
+    """
+    found = {one.dtype: apart_of(one) for one in plan.program.reductions if one.around is not None}
+    return [(name, f"cutlass.{t.cutlass}", LEAST_F32 if t is Dtype.f32 else "") for t, name in found.items()]
+
+
+def extremes(plan: RowwisePlan) -> list[tuple[str, str]]:
+    """The functions that find the largest or smallest of a thread's integers, and of two of them."""
+    used = {r.function for r in plan.program.reductions if not r.dtype.is_float}
+    names = {"max": "largest", "min": "smallest"}
+    return [(name, f"cutlass.{function}") for function, name in names.items() if function in used]

@@ -40,10 +40,10 @@ def inferred_cases(spec: Spec) -> tuple[Case, ...]:
 
     Targets from Hopper on have clusters and bulk copies, others have not: where a row of fixed size would do with those
     what it cannot do without, the former have a case of their own. Long rows whose length is not fixed wait in shared
-    memory, with more blocks for each the longer they are.
+    memory, with more blocks for each the longer they are; those that are scanned have one block.
     """
     modern = tuple(target for target in spec.targets if has_bulk_copies(target))
-    if spec.schedule != RowwiseSchedule() or not is_sound(spec):
+    if spec.schedule != RowwiseSchedule() or not is_sound(spec) or program(spec).scans:
         return ()
     only = () if modern == spec.targets else modern
     if row_of(spec) not in spec.static and program(spec).columns:

@@ -146,3 +146,15 @@ def counted_columns(plan: RowwisePlan, size: str) -> list[str]:
 def is_double(plan: RowwisePlan) -> bool:
     """Whether the number of rows is divided by in f64."""
     return any(column.mean and column.dtype is Dtype.f64 for column in plan.program.columns)
+
+
+def both(column: Column, so_far: str, one: str) -> str:
+    """The text of what was so far, in registers, and one more of each value."""
+    if column.function in ("sum", "prod"):
+        return f"{so_far}.load() {'+' if column.function == 'sum' else '*'} {one}"
+    if not column.dtype.is_float:
+        return f"cute.math.{column.function}({so_far}.load(), {one})"
+    relation, opposite = (">", "<=") if column.function == "max" else ("<", ">=")
+    before = f"{so_far}.load()"
+    other = f"cute.where({before} {opposite} {one}, {one}, {before} + {one})"  # a NaN is on no side
+    return f"cute.where({before} {relation} {one}, {before}, {other})"

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from cutegen.analysis.words import count
-from cutegen.atoms.targets import CLUSTER_TARGETS, TARGETS, WARP
+from cutegen.atoms.targets import CLUSTER_TARGETS, WARP
 from cutegen.families.common.narrowing import infer_fallback
 from cutegen.families.common.planning import default_predication, require_divisible, resolve_tensors
 from cutegen.families.rowwise.computing_inference import infer_math, infer_online
@@ -23,6 +23,7 @@ from cutegen.families.rowwise.rows import (
     fixed_for_all_rows,
     is_sound,
     longest,
+    most_blocks,
     program,
     row_of,
     rows_with,
@@ -147,7 +148,7 @@ def _infer_copy(spec: Spec, report: Report) -> Spec:
 def _infer_cluster(spec: Spec, report: Report) -> Spec:
     """A row of fixed size has as many blocks as hold a good share of it each, where all targets have clusters."""
     schedule, row = spec.schedule, row_of(spec)
-    size, most = spec.static.get(row), min(TARGETS[target].cluster for target in spec.targets)
+    size, most = spec.static.get(row), most_blocks(spec)
     if schedule.cluster is not None or size is None or schedule.keep == "reload" or row in (schedule.tiler or {}):
         return spec
     share, blocks = good_share(spec, size, most), 1

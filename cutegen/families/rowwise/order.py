@@ -39,10 +39,11 @@ def is_backwards(plan: RowwisePlan, number: int) -> bool:
     """Whether a walk in pieces begins at the row's end, which the previous walk left in a cache.
 
     A block of a cluster has other pieces then. It keeps its own where a tensor is read and written: another block's
-    reads of a piece would not be ordered before its writes.
+    reads of a piece would not be ordered before its writes. A scan begins at the row's start.
     """
     others = plan.cluster > 1 and any(o.read and o.write for o in plan.operands)
-    return plan.walked and number % 2 == 1 and not plan.kept and not others
+    scans = plan.program.walks[number].scans
+    return plan.walked and number % 2 == 1 and not plan.kept and not others and not scans
 
 
 def loads_of(plan: RowwisePlan, number: int) -> tuple[str, ...]:

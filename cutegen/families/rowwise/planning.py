@@ -133,7 +133,7 @@ def walk_order(spec: Spec) -> tuple[str, ...]:
 
 def smem_bytes(spec: Spec) -> int:
     """Shared memory of what a block keeps of its row, with a barrier, and of the partial results of the warps that
-    share a row, each reduction's from a multiple of 16 on.
+    share a row, each reduction's and scan's from a multiple of 16 on.
 
     Every block of a cluster has those of all its blocks.
     """
@@ -147,7 +147,8 @@ def smem_bytes(spec: Spec) -> int:
     planned, blocks = program(spec), cluster_of(spec)
     warps = threads_of(spec) // WARP * blocks * (2 if has_two_results(spec) else 1)
     each, kinds = barriers_of(planned, blocks, spec.schedule.scheduler.blocks is not None)
-    results = sum(-(-warps * one.dtype.bytes // 16) * 16 for one in planned.reductions)
+    shared = [*(one.dtype for one in planned.reductions), *(one.dtype for one in planned.scans if one.dtype)]
+    results = sum(-(-warps * dtype.bytes // 16) * 16 for dtype in shared)
     return -(-share // 16) * 16 + results + each * kinds * MBARRIER
 
 

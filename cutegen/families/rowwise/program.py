@@ -13,7 +13,7 @@ from itertools import chain, count
 from cutegen.dtypes import Dtype
 from cutegen.expressions.reducing import rebuilt
 from cutegen.expressions.spans import span
-from cutegen.expressions.tree import Binary, Call, Cast, Expr, Literal_, Local, Name, Reduce, Typed, Unary, walk
+from cutegen.expressions.tree import Binary, Call, Cast, Expr, Literal_, Local, Name, Reduce, Scan, Typed, Unary, walk
 from cutegen.families.rowwise.alone import alone_in, at_place, is_there
 from cutegen.families.rowwise.online import Seen
 from cutegen.families.rowwise.places import BROUGHT, beside_place, brought, in_32_bits
@@ -154,6 +154,8 @@ class _Planner:
             return
         if isinstance(typed.value, Reduce):
             value: Expr = self._reduced(typed.value, typed.target)
+        elif isinstance(typed.value, Scan):
+            value = self._scanned(typed.value, typed.target)
         else:
             value = self._split(typed.value, within_row=not along)
         if (later or stored is None) and not (isinstance(value, Local) and value.id == typed.target):
@@ -198,6 +200,8 @@ class _Planner:
         """
         if isinstance(node, Reduce):
             return self._reduced(node)
+        if isinstance(node, Scan):
+            return self._scanned(node)
         if not node.children:
             return node
         if not within_row and not self._along(node) and not _is_constant(node):
@@ -269,6 +273,14 @@ class _Planner:
         self.levels[name] = level + 1
         self.spans[name] = frozenset()
         self.known[node] = Local(name, dtype=node.dtype, place=node.place)
+        return self.known[node]
+
+    def _scanned(self, node: Scan, name: str | None = None) -> Local:
+        """The name of what a scan makes of each element: `name`, or a new one."""
+        if node not in self.known:
+            whole = replace(node, x=self._split(node.x, within_row=False))
+            wanted = "row_sums" if node.function == "cumsum" else "row_products"
+            self.known[node] = self._name(name or self._free(wanted), whole, along=True)
         return self.known[node]
 
     def _alone(self, summed: Expr) -> Expr | None:

@@ -171,6 +171,11 @@ def has_two_results(spec: Spec) -> bool:
     return spec.schedule.fewer_threads and spec.schedule.keep == "registers" and walks and cluster_of(spec) == 1
 
 
+def most_blocks(spec: Spec) -> int:
+    """The blocks of the largest cluster that may share a row, which all targets have."""
+    return 1 if program(spec).scans else min((TARGETS[target].cluster for target in spec.targets), default=1)
+
+
 def sms_for(blocks: int) -> int:
     """The multiprocessors on which clusters of so many blocks all run at once, with the same number of blocks on each.
 
@@ -302,13 +307,13 @@ def thread_values(spec: Spec, strides: tuple[int, ...]) -> Layout:
     """(thread, value) of a block's tile to a place, in a tensor with those strides along the lead's modes.
 
     The threads of a row are the fastest; a thread has one access of neighbours, then the next `threads_per_row`
-    accesses further. Where launches give a row as few threads as hold it, each warp has a part of its own, in which
-    that holds for its lanes.
+    accesses further. Where launches give a row as few threads as hold it, and where a row is scanned, each warp has a
+    part of its own, in which that holds for its lanes.
     """
     threads, vector = spec.schedule.threads_per_row or 1, vector_of(spec)
     modes = spec.lead.shape
     step = strides[modes.index(row_of(spec))]
-    lanes = min(threads, WARP) if spec.schedule.fewer_threads else threads
+    lanes = min(threads, WARP) if spec.schedule.fewer_threads or program(spec).scans else threads
     shape, stride = [lanes], [vector * step if lanes > 1 else 0]
     if lanes < threads:
         shape, stride = [*shape, threads // lanes], [*stride, lanes * values_of(spec) * step]

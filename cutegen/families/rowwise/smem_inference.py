@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from cutegen.atoms.targets import KIB, TARGETS, WARP
+from cutegen.atoms.targets import KIB, WARP
 from cutegen.families.rowwise.rows import (
     cluster_of,
     has_bulk_copies,
@@ -16,6 +16,7 @@ from cutegen.families.rowwise.rows import (
     is_fixed_for_all_rows,
     kept_bytes_of,
     longest,
+    most_blocks,
     program,
     row_of,
     vector_of,
@@ -44,7 +45,7 @@ def infer_smem(spec: Spec, report: Report) -> Spec:
         return spec
     if not all(has_bulk_copies(target) for target in spec.targets):
         return spec
-    kept, blocks = kept_bytes_of(smem).values(), min(TARGETS[target].cluster for target in spec.targets)
+    kept, blocks = kept_bytes_of(smem).values(), most_blocks(spec)
     if size * sum(kept) <= HELD:
         return spec
     if len(kept) < sum(t.reads for t in whole_tensors(spec)) or not kept:
@@ -66,7 +67,7 @@ def _long(spec: Spec) -> int:
 def cluster_in_smem(spec: Spec, report: Report) -> Spec:
     """A row that waits in shared memory has as many blocks as keep a good share of it each."""
     schedule, row, kept = spec.schedule, row_of(spec), kept_bytes_of(spec).values()
-    size, most = longest(spec), min(TARGETS[target].cluster for target in spec.targets)
+    size, most = longest(spec), most_blocks(spec)
     if schedule.cluster is not None or size is None or not kept or row in (schedule.tiler or {}):
         return spec
     blocks, alone = 1, 2 * size * max(kept) <= 3 * IN_SMEM  # one has half as much again, and spares an exchange

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from cutegen.atoms.targets import TARGETS, WARP
+from cutegen.atoms.targets import WARP
 from cutegen.families.rowwise.holding import MOST, good_share, held_values
-from cutegen.families.rowwise.rows import THREADS, program, row_of, widest_tensor, widest_vector
+from cutegen.families.rowwise.rows import THREADS, most_blocks, program, row_of, widest_tensor, widest_vector
 from cutegen.families.rowwise.schedule import RowCopy, RowwiseSchedule, Spec
 from cutegen.planning.report import Report
 
@@ -40,7 +40,7 @@ def infer_summed(spec: Spec, report: Report) -> Spec:
     size, bare = spec.static.get(row), replace(schedule, copy=RowCopy())
     if size is None or bare != RowwiseSchedule() or not program(spec).columns or schedule.copy.bits is None:
         return spec
-    most = min(TARGETS[target].cluster for target in spec.targets)
+    most = most_blocks(spec)
     blocks = next((count for count, bound in summed_lengths(spec, most).items() if size <= bound), None)
     if blocks is None or blocks == _filled(spec, size, most):
         return spec

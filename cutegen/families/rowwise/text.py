@@ -11,7 +11,7 @@ from cutegen.codegen.parts import Constant, KernelParts, Limit
 from cutegen.expressions.tree import coords
 from cutegen.families.common.pointwise_text import narrow_widths, width_name
 from cutegen.families.rowwise import few_text as few
-from cutegen.families.rowwise.across_text import results_of_cluster
+from cutegen.families.rowwise.across_text import aparts, extremes, results_of_cluster, scales
 from cutegen.families.rowwise.ahead_text import ahead
 from cutegen.families.rowwise.column_text import PATH, columns_of, counted_columns, is_double, workspaces
 from cutegen.families.rowwise.flat_text import flattened, part_sizes, row_limits, row_size
@@ -29,6 +29,8 @@ from cutegen.families.rowwise.launch_text import (
 from cutegen.families.rowwise.operand_text import splits
 from cutegen.families.rowwise.plan import RowwisePlan
 from cutegen.families.rowwise.rows import only_threads
+from cutegen.families.rowwise.scan_text import functions as scan_functions
+from cutegen.families.rowwise.scan_text import parameters as scan_parameters
 from cutegen.families.rowwise.taken_text import taken_rows
 from cutegen.families.rowwise.trees import tree_of
 from cutegen.families.rowwise.walk_text import WalksText
@@ -154,13 +156,17 @@ def _context(plan: RowwisePlan) -> dict[str, Any]:
         "most_held": most_held(plan),
         "walks": texts.walks,
         "partials": texts.partials,
+        "shared": texts.shared,
+        "scans": [(one, scan_parameters(plan, one)) for one in scan_functions(plan)],
+        "lanes": min(WARP, plan.threads_per_row),
+        "scans_again": plan.walked or plan.longer is not None or plan.persistent,
         "splits": bool(split := [texts.operands[o.tensor.name] for o in plan.operands if o.read and splits(plan, o)]),
         "loads_each": any(o.each for o in texts.operands.values()),
         "clears": any(o.clear for o in split),
         "across": list({f.name: f for one in (texts, longer) if one for f in one.across}.values()),
-        "aparts": list(dict.fromkeys(apart for one in (texts, longer) if one for apart in one.aparts)),
-        "scales": list(dict.fromkeys(scale for one in (texts, longer) if one for scale in one.scales)),
-        "extremes": texts.extremes,
+        "aparts": list(dict.fromkeys(apart for one in (texts, longer) if one for apart in aparts(one.plan))),
+        "scales": list(dict.fromkeys(scale for one in (texts, longer) if one for scale in scales(one.plan))),
+        "extremes": extremes(plan),
         "warps": plan.warps_per_row,
         "tile_sides": python_tuple(["block_rows" if m == plan.beside else "1" for m in modes]),
         "warps_per_row": plan.warps_per_row,
@@ -219,6 +225,7 @@ def _kernel(plan: RowwisePlan, texts: WalksText, name: str) -> dict[str, Any]:
         "before": texts.before,
         "walks": texts.walks,
         "partials": texts.partials,
+        "shared": texts.shared,
         "loaded": [operand for name, operand in texts.operands.items() if name in reads],
         **_place(plan, texts),
     }

@@ -44,6 +44,7 @@ class WalkText:
     accessed: bool  # whether accesses beyond the row's end must be told
     in_row: bool  # whether elements beyond it must be
     statements: tuple[str, ...]
+    carried: list[tuple[str, str]]  # what scans carry from piece to piece: variables, and what they begin with
     stores: list[StoreText]
     columns: list[ColumnText]
     reductions: list[ReductionText]

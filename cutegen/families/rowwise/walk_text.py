@@ -10,10 +10,18 @@ from cutegen.codegen.formatting import WIDTH, call
 from cutegen.codegen.variables import Variables
 from cutegen.dtypes import Dtype
 from cutegen.expressions.intervals import Intervals
-from cutegen.expressions.tree import Binary, Call, Expr, Literal_, Local, Name, Reduce, coords
+from cutegen.expressions.tree import Binary, Call, Expr, Literal_, Local, Name, Reduce, Scan, coords
 from cutegen.families.common.pointwise_text import width_name
-from cutegen.families.rowwise.across_text import AcrossText, across_of, apart_of, name_of, scale_of
-from cutegen.families.rowwise.column_text import ColumnText, names_beside
+from cutegen.families.rowwise.across_text import (
+    LEAST_F32,
+    LEAST_F64,
+    AcrossText,
+    across_of,
+    apart_of,
+    name_of,
+    scale_of,
+)
+from cutegen.families.rowwise.column_text import ColumnText, both, names_beside
 from cutegen.families.rowwise.operand_text import OperandText, converted_tensors, operands_of
 from cutegen.families.rowwise.order import (
     is_backwards,
@@ -26,11 +34,10 @@ from cutegen.families.rowwise.order import (
 from cutegen.families.rowwise.partial_text import PartsText
 from cutegen.families.rowwise.plan import RowwisePlan
 from cutegen.families.rowwise.printing import OPERATIONS, ElementPrinter, RowPrinter, identity
+from cutegen.families.rowwise.scan_text import ScanText, partials_of, scan_text
 from cutegen.families.rowwise.walk_parts import ReductionText, StoreText, WalkText, all_have_read
 from cutegen.families.rowwise.walks import Column, Element, Named, Reduction, RowStep, Store, Walk
 from cutegen.language.model import Tensor
-
-LEAST_F32, LEAST_F64 = "-3.4028234663852886e38", "-1.7976931348623157e308"  # finite numbers
 
 
 class WalksText:
@@ -46,6 +53,8 @@ class WalksText:
         self.parts = PartsText(plan, self.row_coordinates, variables)
         self.row_variables = {name: self.spec.tensor(name).argument for name in plan.row_tensors}
         self.partials_of = {r: variables.free(f"partials_{i}") for i, r in enumerate(plan.program.reductions)}
+        first = len(self.partials_of)
+        self.scan_partials = [variables.free(f"partials_{first + i}") for i in range(len(plan.program.scans))]
         self.before_piece: dict[str, str] = {}  # variables of the largest values that a piece began with
         self.of_piece: dict[str, str] = {}  # variables of what one piece has of sums that squares need, and of these
         self.meetings = [(n, m) for n, one in enumerate(plan.program.walks) for m in meetings_of(plan, one)]
@@ -72,6 +81,7 @@ class WalksText:
         self.row_printer.fast_math = self.element_printer.fast_math = self.spec.schedule.fast_math
         self.row_printer.intervals = self.element_printer.intervals = Intervals(self.spec.static)
         self.old_are_read = False  # whether the threads of a row have met since they read its old values
+        self.scans_printed = 0
         self.before = [line for step in plan.program.before for line in self._row_step(step)]
         self.walks = [self._walk(number, one) for number, one in enumerate(plan.program.walks)]
 
@@ -158,9 +168,14 @@ class WalksText:
         anchors = [*held, *([self.coordinate] if coordinates else []), *(self.parts.coordinates[m] for m in parts)]
         printer.anchor = next(iter(anchors), None)
         lines: list[str] = []
+        carried: list[tuple[str, str]] = []
         for named in one.elements:
             variable = printer.locals.get(named.name) or self._variable(named.name)
-            lines += printer.keep(named.value, named.name, variable)
+            if isinstance(named.value, Scan):
+                scan = self._scan(named, variable)
+                lines, carried = lines + scan.lines, carried + scan.carried
+            else:
+                lines += printer.keep(named.value, named.name, variable)
         reductions = [self._reduction(reduction) for reduction in one.reductions]
         stores = [self._store(store) for store in one.stores]
         columns = [self._column(column) for column in one.columns]
@@ -180,6 +195,7 @@ class WalksText:
             accessed=masked and self._first(number, _by_access),
             in_row=masked and self._first(number, lambda r: not _by_access(r)),
             statements=tuple(lines),
+            carried=carried,
             stores=stores,
             columns=columns,
             reductions=reductions,
@@ -187,6 +203,15 @@ class WalksText:
             across=across,
             after=after,
         )
+
+    def _scan(self, named: Named, variable: str) -> ScanText:
+        partials = self.scan_partials[self.scans_printed] if self.scan_partials else ""
+        self.scans_printed += 1
+        found = scan_text(self.plan, named, variable, self.element_printer, partials, self.variables.free)
+        self._known(named.name, variable)
+        self.element_printer.remember(named.name, named.value)
+        self.element_printer.tensor_locals.add(named.name)
+        return found
 
     @property
     def early(self) -> dict[str, OperandText]:
@@ -343,7 +368,7 @@ class WalksText:
         text = printer.spread(column.value, printer.print(column.value))
         one = printer.name_of(text)
         texts = ColumnText.of(self.plan, column)
-        return replace(texts, statements=tuple(printer.taken_statements()), update=_both(column, texts.so_far, one))
+        return replace(texts, statements=tuple(printer.taken_statements()), update=both(column, texts.so_far, one))
 
     # ----------------------------------------------------------------------------------------------- across its threads
 
@@ -355,25 +380,10 @@ class WalksText:
         return [(name, f"cutlass.{r.dtype.cutlass}") for r, name in self.partials_of.items()]
 
     @property
-    def scales(self) -> list[tuple[str, str]]:
-        """The functions by which sums of exponentials change where a larger value turned up: names and types."""
-        found = [one for one in self.plan.program.reductions if one.above is not None]
-        return list({scale_of(one): (scale_of(one), f"cutlass.{one.dtype.cutlass}") for one in found}.values())
-
-    @property
-    def aparts(self) -> list[tuple[str, str, str]]:
-        """The functions that say what squares around two means are short of those around one: names, types, and the
-        least finite number where the hardware has a reciprocal and a maximum that drops NaN, as of f32.
-        """
-        found = {one.dtype: apart_of(one) for one in self.plan.program.reductions if one.around is not None}
-        return [(name, f"cutlass.{t.cutlass}", LEAST_F32 if t is Dtype.f32 else "") for t, name in found.items()]
-
-    @property
-    def extremes(self) -> list[tuple[str, str]]:
-        """The functions that find the largest or smallest of a thread's integers, and of two of them."""
-        used = {r.function for r in self.plan.program.reductions if not r.dtype.is_float}
-        names = {"max": "largest", "min": "smallest"}
-        return [(name, f"cutlass.{function}") for function, name in names.items() if function in used]
+    def shared(self) -> list[tuple[str, str]]:
+        """The tensors in shared memory for all that the warps of a row exchange: variables and types."""
+        scanned = partials_of(self.plan.program.scans, self.scan_partials) if self.plan.warps_per_row > 1 else []
+        return [*self.partials, *scanned]
 
     @property
     def across(self) -> list[AcrossText]:
@@ -381,18 +391,6 @@ class WalksText:
         met = [met for _, met in self.meetings] if self.plan.threads_per_row > 1 else []
         found = (across_of(self.plan, one) for one in met)
         return list({across.name: across for across in found}.values())
-
-
-def _both(column: Column, so_far: str, one: str) -> str:
-    """The text of what was so far, in registers, and one more of each value."""
-    if column.function in ("sum", "prod"):
-        return f"{so_far}.load() {'+' if column.function == 'sum' else '*'} {one}"
-    if not column.dtype.is_float:
-        return f"cute.math.{column.function}({so_far}.load(), {one})"
-    relation, opposite = (">", "<=") if column.function == "max" else ("<", ">=")
-    before = f"{so_far}.load()"
-    other = f"cute.where({before} {opposite} {one}, {one}, {before} + {one})"  # a NaN is on no side
-    return f"cute.where({before} {relation} {one}, {before}, {other})"
 
 
 def _by_access(reduction: Reduction) -> bool:

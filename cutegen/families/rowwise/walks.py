@@ -8,9 +8,14 @@ from itertools import chain
 from typing import Literal
 
 from cutegen.dtypes import Dtype
-from cutegen.expressions.tree import Expr, Local, Name, walk
+from cutegen.expressions.tree import Expr, Local, Name, Scan, walk
 
 Function = Literal["sum", "prod", "max", "min"]
+
+
+def function_of_scan(scan: Scan) -> Function:
+    """The function that combines the values of a scan."""
+    return "sum" if scan.function == "cumsum" else "prod"
 
 
 @dataclass(frozen=True)
@@ -109,6 +114,11 @@ class Walk:
     after: tuple[RowStep, ...]
 
     @property
+    def scans(self) -> bool:
+        """Whether it scans the row, which it then walks from its start."""
+        return any(isinstance(named.value, Scan) for named in self.elements)
+
+    @property
     def values(self) -> tuple[Expr, ...]:
         """All that is computed of each element."""
         steps: tuple[Named | Store | Reduction | Column, ...]
@@ -126,6 +136,11 @@ class Program:
     @property
     def reductions(self) -> tuple[Reduction, ...]:
         return tuple(chain.from_iterable(one.reductions for one in self.walks))
+
+    @property
+    def scans(self) -> tuple[Scan, ...]:
+        """The scans of all walks, in order; one that several walks make again is there for each of them."""
+        return tuple(named.value for one in self.walks for named in one.elements if isinstance(named.value, Scan))
 
     @property
     def meetings(self) -> int:

@@ -6,7 +6,7 @@ from functools import partial
 
 from cutegen.analysis.words import count
 from cutegen.atoms.targets import TARGETS, WARP
-from cutegen.families.rowwise.rows import MAX_CLUSTER, cluster_of, row_of
+from cutegen.families.rowwise.rows import MAX_CLUSTER, cluster_of, program, row_of
 from cutegen.families.rowwise.schedule import Spec
 from cutegen.lint.rule import Say
 from cutegen.lint.trial import changed, first_that_works, first_written, written
@@ -33,6 +33,11 @@ def possible(spec: Spec, say: Say) -> None:
     blocks, row = cluster_of(spec), row_of(spec)
     if blocks == 1:
         return
+    scans = program(spec).scans
+    if scans:
+        message = f"{blocks} thread blocks share a row, and `{scans[0].function}` goes along it from its start"
+        notes = ("the blocks of a cluster have pieces of a row in turns, and carry nothing to each other",)
+        say(message, *_CLUSTER, row, notes=notes, help="leave `cluster` out: one block walks a long row in pieces")
     small = [target for target in spec.targets if TARGETS[target].cluster < blocks]
     if small:
         most = TARGETS[small[0]].cluster
