@@ -28,7 +28,7 @@ from cutegen.expressions.parsing import (
     Unary,
     walk_bodies,
 )
-from cutegen.expressions.tree import QUOTIENTS, SHIFTS, Scan
+from cutegen.expressions.tree import QUOTIENTS, SHIFTS, Scan, Select
 
 SQRT_HALF = "0.7071067811865476"  # 1 / sqrt(2), for gelu(x) = x / 2 * (1 + erf(x / sqrt(2)))
 SQRT_2_PI = "0.7978845608028654"  # sqrt(2 / pi), for gelu_tanh
@@ -148,6 +148,8 @@ class Printer:
                 return self.reduction(node, self.print(node.nested[-1].x))
             case Scan():
                 return self.scan(node, self.print(node.x))
+            case Select():
+                return self.selected(node, self.print(node.x))
         raise AssertionError(node)
 
     def defined(self, node: Call) -> Text:
@@ -235,6 +237,10 @@ class Printer:
 
     def scan(self, node: Scan, x: Text) -> Text:
         """The text of a scan of what was printed as `x`."""
+        raise NotImplementedError
+
+    def selected(self, node: Select, x: Text) -> Text:
+        """The text of what a selection keeps of what was printed as `x`."""
         raise NotImplementedError
 
     def exponential(self, x: Text) -> str:

@@ -10,7 +10,7 @@ from cutegen.dtypes import Dtype
 from cutegen.expressions.functions import TO_WHOLE
 from cutegen.expressions.parsing import Binary, Call, Cast, Expr, Local, MatMul, Reduce, Typed, walk
 from cutegen.expressions.reducing import without_definitions
-from cutegen.expressions.tree import COMPARISONS, ON_FLOATS
+from cutegen.expressions.tree import COMPARISONS, ON_FLOATS, Select
 from cutegen.language.model import KernelSpec
 from cutegen.planning.plan import Plan
 
@@ -93,6 +93,8 @@ def _jumps(node: Expr) -> bool:
             return x.dtype is not None and x.dtype.is_float
         case Call(function=name) | Reduce(function=name):
             return name in (*ON_FLOATS.values(), "argmax", "argmin", "sign")
+        case Select(function="argtopk"):
+            return True
     return False
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from cutegen.codegen.casts import after, ends
@@ -12,7 +12,7 @@ from cutegen.codegen.texts import ATOM, NEGATE, PRODUCT, Text
 from cutegen.dtypes import Dtype
 from cutegen.expressions.functions import PARTS
 from cutegen.expressions.parsing import Binary, Call, Cast, Expr, Literal_, Reduce
-from cutegen.expressions.tree import QUOTIENTS, Scan
+from cutegen.expressions.tree import QUOTIENTS, Scan, Select
 
 
 @dataclass
@@ -23,6 +23,7 @@ class TorchPrinter(Printer):
     """
 
     constants: list[str] = field(default_factory=list)
+    sizes: Mapping[str, int] = field(default_factory=dict)  # of modes, where they are fixed
 
     def negation(self, x: Text) -> Text:
         return Text(f"~{x.inside(NEGATE)}", NEGATE)
@@ -92,6 +93,16 @@ class TorchPrinter(Printer):
         dtype = f", dtype=torch.{_of(node).torch}" if _of(node).is_integer else ""
         x = self.fit(x, self.width // 2)
         return Text(f"torch.{node.function}({x.text}, {self.axes[node.mode]}{dtype})")
+
+    def selected(self, node: Select, x: Text) -> Text:
+        """Torch's own topk has equal values in any order."""
+        axis, last = self.axes[node.mode], self.axes[node.kept]
+        x = self.name(x)
+        sort = self.name(Text(f"torch.sort({x.text}, dim={axis}, descending=True, stable=True)"))
+        whole = f"{sort.text}[{0 if node.function == 'topk' else 1}]"
+        found = self.name(Text(f"{whole}.narrow({axis}, 0, {self.sizes[node.kept]}).transpose({axis}, {last})"))
+        narrow = node.function == "argtopk" and _of(node) is Dtype.i32
+        return Text(f"{found.text}.to(torch.int32)") if narrow else found
 
     def made(self, call: str) -> str:
         self.constants.append(call)

@@ -16,7 +16,7 @@ from cutegen.expressions.named_numbers import with_named_numbers
 from cutegen.expressions.parsing import parse_compute
 from cutegen.expressions.reading_sums import sum_of
 from cutegen.expressions.sums import Atom, NoForm, Sum, inside, named, of, total_over
-from cutegen.expressions.tree import Compute, Expr, Reduce, walk
+from cutegen.expressions.tree import Compute, Expr, Reduce, Scan, Select, walk
 from cutegen.expressions.widths import is_whole
 from cutegen.language.model import MAX_STATEMENTS, Bench, Expect, KernelSpec, Source, Tensor, Verify
 from cutegen.language.names import MAX_KERNEL_NAME, MAX_NAME, suggestion
@@ -54,6 +54,7 @@ def backward(spec: KernelSpec, wrt: Sequence[str] = (), of_outputs: Sequence[str
     if len(spec.kernel) + len(SUFFIX) > MAX_KERNEL_NAME:
         message = f"the backward of {spec.kernel} would have a name of more than {MAX_KERNEL_NAME} characters"
         raise DifferentiationError(message, "give the kernel a shorter name")
+    _refuse_along(spec)
     wanted = _wanted(spec, wrt)
     given = _given(spec, of_outputs)
     try:
@@ -63,6 +64,19 @@ def backward(spec: KernelSpec, wrt: Sequence[str] = (), of_outputs: Sequence[str
         raise DifferentiationError(message, "make a number that is taken to high powers a scalar of the spec") from None
     at_places = (t.name for t in spec.tensors if t.at and t.reads and t.dtype.is_float and not wrt)
     return replace(made, without=(*made.without, *at_places))
+
+
+def _refuse_along(spec: KernelSpec) -> None:
+    """Refuses scans and selections, whose gradients are no statements of rows."""
+    for node in (node for value in spec.compute.values for node in walk(value)):
+        if isinstance(node, Scan):
+            flipped = "`g.flip(-1).cumsum(-1).flip(-1)`" if node.function == "cumsum" else "torch's own"
+            message = f"`{node.function}` has no gradient here: that goes along {node.mode} from its end"
+            raise DifferentiationError(message, f"{flipped} is the gradient, of the rest write a spec of its own")
+        if isinstance(node, Select):
+            message = f"`{node.function}` has no gradient here: what is kept of a row goes back to its places in it"
+            help = "`torch.zeros_like(x).scatter_(-1, places, g)` is the gradient, of the places that `argtopk` gives"
+            raise DifferentiationError(message, help)
 
 
 def _given(spec: KernelSpec, names: Sequence[str]) -> tuple[str, ...]:

@@ -231,16 +231,30 @@ class Assignment:
 
 
 @dataclass(frozen=True)
+class Part:
+    """An element of a tensor: its coordinate along each mode of what selections keep."""
+
+    tensor: str
+    at: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True)
 class Typed:
     """A statement with a dtype on every node and every conversion spelled out.
 
     `value` is what later statements mean by the target; `stored` is the same converted to the tensor's type, None where
-    the target is a local value.
+    the target is a local value. A `part` of a tensor is stored under a target of its own.
     """
 
     target: str
     value: Expr
     stored: Expr | None
+    part: Part | None = None
+
+    @property
+    def tensor(self) -> str:
+        """The tensor that is stored to, if one is."""
+        return self.part.tensor if self.part else self.target
 
 
 class ExpressionError(CutegenError):

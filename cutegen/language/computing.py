@@ -20,6 +20,7 @@ from cutegen.expressions.parsing import (
     product_place,
     uses,
 )
+from cutegen.expressions.selecting import kept_modes
 from cutegen.expressions.tree import Reduce, along
 from cutegen.language.asked import Op
 from cutegen.language.context import Context
@@ -107,7 +108,8 @@ def _check_names(ctx: Context, statements: Compute, known: Mapping[str, Tensor],
     """Every name is a tensor, a scalar or a value that an earlier statement computed, and assigned at most once."""
     declared = [*known, *(s.name for s in scalars)]
     taken = {mode for tensor in known.values() for mode, _ in tensor.at}
-    modes = tuple(dict.fromkeys(m for tensor in known.values() for m in tensor.modes if m not in taken))
+    every = (*(m for tensor in known.values() for m in tensor.modes if m not in taken), *kept_modes(statements))
+    modes = tuple(dict.fromkeys(every))
     assigned: list[str] = []
     later = set(statements.targets)
     for number, statement in enumerate(statements.statements):

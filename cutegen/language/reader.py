@@ -8,6 +8,7 @@ import re
 from dataclasses import replace
 
 from cutegen.expressions.places import ONE
+from cutegen.expressions.selecting import kept_in
 from cutegen.language import schema
 from cutegen.language.asked import cases, choices, op_named
 from cutegen.language.computing import compute
@@ -135,7 +136,9 @@ def _spec(variant: Variant) -> tuple[KernelSpec | None, list[Diagnostic]]:
     check_names(ctx, declared, numbers)
     shaped = op.check_places(ctx, declared) & check_segments(ctx, op, named, declared)
     statements = compute(ctx, op, declared, numbers, shaped=shaped)
-    modes = tuple(dict.fromkeys(mode for tensor in declared for mode in tensor.modes))
+    texts = ctx.data["compute"]
+    kept = kept_in([texts] if isinstance(texts, str) else texts)
+    modes = tuple(dict.fromkeys([*(mode for tensor in declared for mode in tensor.modes), *kept]))
     static, divisible = promises(ctx, modes)
     static |= dict.fromkeys([ONE for tensor in declared if ONE in tensor.shape], 1)
     schedule: Schedule

@@ -40,15 +40,26 @@ def check_alike(ctx: Context, outputs: Sequence[Tensor]) -> bool:
     return not wrong
 
 
-def check_fits(ctx: Context, tensor: Tensor, output: Tensor, written: Mapping[str, Tensor] | None = None) -> None:
-    """A tensor lies along the output's modes, in their order; those that it lacks are broadcast.
+def check_fits(
+    ctx: Context,
+    tensor: Tensor,
+    output: Tensor,
+    written: Mapping[str, Tensor] | None = None,
+    kept: tuple[str, ...] = (),
+) -> None:
+    """A tensor lies along the output's modes, in their order; those that it lacks are broadcast. Behind them may be
+    modes of what is `kept` of rows.
 
     `written` has all tensors as the spec has them, where these two have the elements of those taken at places.
     """
-    modes, out = list(tensor.modes), list(output.shape)
+    modes, out = list(tensor.modes), [*output.shape, *kept]
     path: tuple[str | int, ...] = ("tensors", tensor.name, "shape")
     own = written[tensor.name] if written else tensor
-    notes = [f"{output.name}{' at its places' * bool(written and written[output.name].at)} is [{', '.join(out)}]"]
+    notes = [
+        f"{output.name}{' at its places' * bool(written and written[output.name].at)} is [{', '.join(output.shape)}]"
+    ]
+    if kept and {*modes} & {*kept}:
+        notes.append(f"{' and '.join(kept)}, of what is kept of a row, stand behind these")
     if own.at:
         notes.insert(0, f"at its places {tensor.name} is [{', '.join(tensor.shape)}]")
     extra = [mode for mode in modes if mode not in out]

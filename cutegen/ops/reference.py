@@ -17,7 +17,7 @@ from cutegen.expressions.parsing import Coord, Expr, Local, Name, Typed, coords,
 from cutegen.expressions.places import ONE
 from cutegen.expressions.tree import Along
 from cutegen.language.model import KernelSpec, Tensor
-from cutegen.reference.asked import family_of
+from cutegen.reference.asked import family_of, op_of
 
 
 def meant(spec: KernelSpec) -> tuple[Typed, ...]:
@@ -41,9 +41,9 @@ def reference_of(
     names |= {t.name: variables.free(f"old_{t.argument}") for t in taken if t.writes}
     tensors = frozenset(t.name for t in spec.tensors)
     modes = dict.fromkeys(c.mode for typed in statements for c in coords(typed.value))
-    coordinates = {mode: variables.free(f"coord_{mode}") for mode in spec.lead.shape if mode in modes}
+    coordinates = {mode: variables.free(f"coord_{mode}") for mode in axes_of(spec) if mode in modes}
     products = variables.products() if multiplied else {}
-    printer = TorchPrinter(names, tensors, products, WIDTH - 4, coordinates, axes_of(spec))
+    printer = TorchPrinter(names, tensors, products, WIDTH - 4, coordinates, axes_of(spec), sizes=spec.static)
     outputs = print_statements(spec, statements, printer, variables)
     if len(outputs) > 1:
         outputs = tuple(without_copy(stored) for stored in outputs)
@@ -79,7 +79,7 @@ def in_order(spec: KernelSpec, outputs: Sequence[Stored]) -> list[Stored]:
 
 def axes_of(spec: KernelSpec) -> dict[str, int]:
     """The dimension of each mode in the tensors that `broadcasts` makes."""
-    return {mode: axis for axis, mode in enumerate(spec.lead.shape)}
+    return {mode: axis for axis, mode in enumerate(op_of(spec).axes(spec))}
 
 
 def shaped_names(spec: KernelSpec, statements: Sequence[Typed]) -> frozenset[str]:
@@ -106,7 +106,7 @@ def squeezed(spec: KernelSpec, stored: Stored, shaped: Collection[str]) -> str:
     """
     tensor = stored.tensor
     index = _index(spec, tensor, "0", "None")
-    return f"[{', '.join(index)}]" if tensor.shape != spec.lead.shape and _is_shaped(stored.value, shaped) else ""
+    return f"[{', '.join(index)}]" if tensor.shape != (*axes_of(spec),) and _is_shaped(stored.value, shaped) else ""
 
 
 def broadcast_outputs(spec: KernelSpec, statements: Sequence[Typed], variables: Variables) -> dict[str, str]:
@@ -133,7 +133,7 @@ def broadcasts(spec: KernelSpec, statements: Sequence[Typed], names: Mapping[str
 def _lacking(spec: KernelSpec, statements: Sequence[Typed]) -> list[Tensor]:
     """The tensors that are read and lack modes of the leading one."""
     read = {node.id for typed in statements for node in walk(typed.value) if isinstance(node, Name)}
-    lead = spec.lead.shape
+    lead = (*axes_of(spec),)
     return [t for t in spec.tensors if t.name in read and t.shape != lead and {*t.modes} <= {*lead}]
 
 
@@ -143,7 +143,7 @@ def _index(spec: KernelSpec, tensor: Tensor, lacking: str, one: str) -> list[str
     `lacking` stands for a mode that the tensor lacks, and `one` for one of size 1 that only it has.
     """
     index, rest = [], list(tensor.shape)
-    for mode in spec.lead.shape:
+    for mode in axes_of(spec):
         while mode in rest and rest[0] != mode:
             index += [one] * (rest.pop(0) == ONE)
         index.append(":" if mode in rest else lacking)
@@ -156,10 +156,11 @@ def coordinate_lines(spec: KernelSpec, coordinates: Mapping[str, str]) -> list[s
     lines, lead = [], spec.lead
     for mode, variable in coordinates.items():
         having = next((t for t in spec.inputs if mode in t.shape), lead)  # an output may be left out
-        size = f"{having.argument}.shape[{having.shape.index(mode)}]"
-        if not having.reads and mode in spec.static:
+        if not (having.reads and mode in having.shape) and mode in spec.static:
             size = str(spec.static[mode])
+        else:
+            size = f"{having.argument}.shape[{having.shape.index(mode)}]"
         items = [size, "device=device"]
-        index = ", ".join(":" if other == mode else "None" for other in lead.shape)
-        lines.append(call(f"{variable} = torch.arange(", items, f")[{index}]" if len(lead.shape) > 1 else ")", 4))
+        index = ", ".join(":" if other == mode else "None" for other in axes_of(spec))
+        lines.append(call(f"{variable} = torch.arange(", items, f")[{index}]" if len(axes_of(spec)) > 1 else ")", 4))
     return lines

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
+from cutegen.expressions.selecting import kept_modes
 from cutegen.expressions.tree import Assignment, Compute, Coord, Expr, MatMul, Name, Reduce, along, reductions, uses
 from cutegen.language.model import Tensor
 from cutegen.language.tensor import with_elements
@@ -13,10 +14,12 @@ OVER_ROWS = ("sum", "mean", "max", "min", "prod")
 """Reductions that also go over all rows: blocks make parts of them."""
 
 
-def leading(tensors: Iterable[Tensor]) -> Tensor | None:
-    """The first tensor that has all modes of all tensors' elements, if there is one that is not taken at places."""
+def leading(tensors: Iterable[Tensor], compute: Compute) -> Tensor | None:
+    """The first tensor that has all modes of all tensors' elements, if there is one that is not taken at places. Those
+    of what selections keep are no modes that a kernel walks.
+    """
     tensors = tuple(tensors)
-    every = {mode for tensor in with_elements(tensors) for mode in tensor.modes}
+    every = {mode for tensor in with_elements(tensors) for mode in tensor.modes} - {*kept_modes(compute)}
     return next((t for t in tensors if not t.at and len(t.shape) == len(every) and every == {*t.shape}), None)
 
 
@@ -27,7 +30,7 @@ def row_modes(compute: Compute, tensors: Iterable[Tensor]) -> tuple[str, ...]:
     Where nothing is used again, and nothing goes along the mode along which the leading tensor is contiguous, it is
     that one.
     """
-    lead = leading(tensors)
+    lead = leading(tensors, compute)
     assert lead is not None
     return _row_modes(compute, lead.shape, lead.contiguous)
 
@@ -111,7 +114,10 @@ def is_used(statement: Assignment, compute: Compute) -> bool:
 
 
 def over_rows(statement: Assignment, row: tuple[str, ...]) -> tuple[Reduce, ...]:
-    """The reductions over the rows, outer ones first, that a statement ends with; none where it ends with another."""
+    """The reductions over the rows, outer ones first, that a statement ends with; none where it ends with another.
+
+    `row` has the modes of a row, and those of what is kept of one.
+    """
     found = outermost(statement)
     over = all(reduction.mode not in row and reduction.function in OVER_ROWS for reduction in found)
     return found if found and over else ()

@@ -7,6 +7,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from cutegen.expressions.places import joined
+from cutegen.expressions.selecting import kept_modes
 from cutegen.expressions.spans import span, spans_of
 from cutegen.expressions.tree import Assignment, Compute, Reduce, along, reductions
 from cutegen.language.computing import say
@@ -17,6 +18,7 @@ from cutegen.ops.modes import check_fits, has_names
 from cutegen.ops.op import ELEMENTS, Op
 from cutegen.ops.row_modes import OVER_ROWS, chains, is_used, leading, over_rows, row_modes
 from cutegen.ops.row_shapes import check_row
+from cutegen.ops.selections import check_selections
 from cutegen.ops.taking import check_taken
 
 if TYPE_CHECKING:
@@ -94,11 +96,13 @@ targets: [sm_80, sm_90a]
     def check_compute(
         self, ctx: Context, compute: Compute, tensors: Mapping[str, Tensor], scalars: tuple[Scalar, ...]
     ) -> None:
-        lead = leading(tensors.values())
+        if not check_selections(ctx, compute, tensors):
+            return
+        lead, kept = leading(tensors.values(), compute), kept_modes(compute)
         if lead is None:
-            widest = max(tensors.values(), key=lambda t: len(t.modes))
+            widest = max(tensors.values(), key=lambda t: len({*t.modes} - {*kept}))
             elements = with_elements(tuple(tensors.values()))
-            lacks = next((m for t in elements for m in t.modes if m not in widest.shape), None)
+            lacks = next((m for t in elements for m in t.modes if m not in (*widest.shape, *kept)), None)
             if lacks is None:
                 has_names(ctx, widest)
                 return  # or it has a mode twice, which is said where shapes are read
@@ -110,7 +114,7 @@ targets: [sm_80, sm_90a]
             return
         written, tensors = tensors, {tensor.name: tensor for tensor in with_elements(tuple(tensors.values()))}
         for tensor in tensors.values():
-            check_fits(ctx, tensor, lead, written)
+            check_fits(ctx, tensor, lead, written, kept)
         for number, statement in enumerate(compute.statements):
             if statement.matmul:
                 self.refuse_product(ctx, number, statement.matmul.place)
@@ -131,7 +135,7 @@ targets: [sm_80, sm_90a]
 
     def lead(self, spec: KernelSpec) -> Tensor:
         """The first tensor that has all modes."""
-        found = leading(spec.tensors)
+        found = leading(spec.tensors, spec.compute)
         assert found is not None
         return found
 
@@ -140,13 +144,17 @@ targets: [sm_80, sm_90a]
         return ()
 
     def summed(self, spec: KernelSpec) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(one.mode for value in spec.compute.values for one in along(value)))
+        every = dict.fromkeys(one.mode for value in spec.compute.values for one in along(value))
+        return tuple(mode for mode in every if mode not in kept_modes(spec.compute))
+
+    def axes(self, spec: KernelSpec) -> tuple[str, ...]:
+        return (*spec.lead.shape, *kept_modes(spec.compute))
 
     def reduced_together(self, spec: KernelSpec) -> tuple[str, ...]:
         return row_modes(spec.compute, spec.tensors)
 
     def modes_that_may_be_empty(self, compute: Compute, tensors: Mapping[str, Tensor]) -> tuple[str, ...]:
-        extremes = _of_extremes(compute)
+        extremes = (*_of_extremes(compute), *kept_modes(compute))
         reduced = dict.fromkeys(one.mode for value in compute.values for one in along(value))
         return tuple(mode for mode in reduced if mode not in extremes)
 
@@ -186,7 +194,7 @@ def _check_taken_rows(ctx: Context, compute: Compute, tensors: Mapping[str, Tens
                 f"`{along}` has a place for each element of a row, along {', '.join(row)}, and rows are taken whole"
             )
             ctx.say("CG143", message, *path, key=True, help="gather along rows with `op: elementwise`, before this")
-        elif any(over_rows(statement, row) for statement in compute.statements):
+        elif any(over_rows(statement, (*row, *kept_modes(compute))) for statement in compute.statements):
             message = f"`{tensor.name}` is taken at places, and `compute` reduces over the rows"
             ctx.say("CG143", message, *path, key=True, help="gather or scatter in a kernel of its own")
 
@@ -198,7 +206,7 @@ def _check_reductions(ctx: Context, compute: Compute, tensors: Mapping[str, Tens
         help = "write `op: elementwise`"
         say(ctx, "CG127", "a rowwise kernel reduces along a mode", 0, compute.statements[0].value.place, help)
         return
-    row = row_modes(compute, tensors.values())
+    row, kept = row_modes(compute, tensors.values()), kept_modes(compute)
     if len(row) > 1 and not check_row(ctx, compute, tensors, row):
         return
     name = ", ".join(row)
@@ -209,9 +217,13 @@ def _check_reductions(ctx: Context, compute: Compute, tensors: Mapping[str, Tens
         say(ctx, "CG127", message, number, node.place, f"write the {node.function} as a kernel of its own")
         return
     for number, statement in enumerate(compute.statements):
-        last = over_rows(statement, row)
+        last = over_rows(statement, (*row, *kept))
         for reduction in chains(statement.value):
-            if reduction not in last and {one.mode for one in reduction.nested} != {*row}:
+            if (
+                reduction.mode not in kept
+                and reduction not in last
+                and {one.mode for one in reduction.nested} != {*row}
+            ):
                 _refuse_other(ctx, number, statement, reduction, row)
                 return
         others = {mode for mode in lead.shape if mode not in row}
@@ -288,7 +300,8 @@ def _check_target(
         return False
     for mode in modes - set(tensor.shape):
         message = f"`{tensor.name}` is [{', '.join(tensor.shape)}], and the value assigned to it varies along {mode}"
-        whole = next((t.shape for t in tensors.values() if {*tensor.shape, mode} <= set(t.shape)), ())
+        whole = next((t.shape for t in tensors.values() if {*tensor.shape, mode} <= set(t.shape)), None)
+        whole = (*(m for m in tensor.shape if m in modes), mode) if whole is None else whole
         wanted = ", ".join(m for m in whole if m in modes or m in tensor.shape)
         help = f"reduce it along {mode}, or write `shape: [{wanted}]` for {tensor.name}"
         say(ctx, "CG129", message, number, statement.value.place, help)

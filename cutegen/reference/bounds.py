@@ -17,7 +17,7 @@ from cutegen.dtypes import Dtype
 from cutegen.expressions import parsing as ex
 from cutegen.expressions.annotating import annotate
 from cutegen.expressions.places import ONE
-from cutegen.expressions.tree import Scan
+from cutegen.expressions.tree import Scan, Select
 from cutegen.language.model import KernelSpec, Tensor
 from cutegen.reference import (
     arithmetic,
@@ -223,7 +223,7 @@ class Evaluator:
                 return True
             case ex.Local(id=name):
                 return self.signed[name]
-            case ex.MatMul() | ex.Reduce() | Scan():
+            case ex.MatMul() | ex.Reduce() | Scan() | Select():
                 return False
             case ex.Call(function=function) if function in _UNSIGNED:
                 return False
@@ -265,6 +265,8 @@ class Evaluator:
                 return reductions.reduced(node, self)
             case Scan():
                 return reductions.scanned(node, self)
+            case Select():
+                return reductions.selected(node, self)
             case ex.Call(body=None):
                 return self._call(node, dtype)
             case ex.Call():

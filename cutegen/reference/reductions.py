@@ -9,9 +9,9 @@ from typing import Protocol
 
 from cutegen.dtypes import Dtype
 from cutegen.expressions.reducing import DEFINITIONS, defined
-from cutegen.expressions.tree import Expr, Local, Reduce, Scan
+from cutegen.expressions.tree import Expr, Local, Reduce, Scan, Select
 from cutegen.language.model import KernelSpec
-from cutegen.reference import arithmetic, sums
+from cutegen.reference import arithmetic, selections, sums
 from cutegen.reference.rounding import Bounded, overflow
 
 OTHERS = (*DEFINITIONS, "var", "prod")
@@ -84,6 +84,18 @@ def scanned(node: Scan, evaluator: Evaluating) -> Bounded:
     """The value of a scan, at each place."""
     x, axis = evaluator.expr(node.x), evaluator.axes.index(node.mode)
     return sums.running_total(x, axis) if node.function == "cumsum" else sums.running_product(x, axis)
+
+
+def selected(node: Select, evaluator: Evaluating) -> Bounded:
+    """The value of a selection: along the mode of what is kept, which is the last axis but for others of that kind."""
+    assert node.dtype is not None
+    x, axis, kept = evaluator.expr(node.x), evaluator.axes.index(node.mode), evaluator.axes.index(node.kept)
+    count = evaluator.size(node.kept)
+    found = selections.largest(x, axis, count)
+    if node.function == "argtopk":
+        found = selections.places(x, axis, count, node.dtype)
+    value, error = (one.transpose(axis, kept) for one in (found.value, found.error.expand_as(found.value)))
+    return replace(found, value=value, error=error)
 
 
 def variance(x: Bounded, axis: int, additions: int | None, size: Bounded, fewer: Bounded) -> Bounded:

@@ -10,7 +10,9 @@ from cutegen.codegen.expressions import is_number
 from cutegen.codegen.kernel_expressions import ZERO, KernelPrinter
 from cutegen.codegen.texts import COMPARE, PRODUCT, Text
 from cutegen.dtypes import Dtype
+from cutegen.expressions.selecting import KEY, KEY_PLACE, KEY_VALUE
 from cutegen.expressions.tree import Binary, Call, Cast, Expr, Name
+from cutegen.families.rowwise.key_text import function_of
 from cutegen.families.rowwise.walks import Function, Reduction
 
 _CALL = re.compile(r"[\w.]+\([^()]*(\([^()]*\)[^()]*)*\)")  # a single call, whose result needs no parentheses
@@ -73,6 +75,12 @@ class ElementPrinter(_Numbered):
         if isinstance(node, Cast) and isinstance(node.x, Name) and self.converted.get(node.x.id) is node.dtype:
             return Text(self.names[node.x.id])
         return super().print(node)
+
+    def call(self, node: Call, arguments: list[Text]) -> Text:
+        if node.function == KEY:
+            x = self.spread(node.arguments[0], arguments[0])
+            return self.wide_call(function_of(node).name, [x, arguments[1].text])
+        return super().call(node, arguments)
 
     def name_of(self, text: str) -> str:
         """A variable that holds what is printed as `text`."""
@@ -144,6 +152,8 @@ class RowPrinter(_Numbered):
     def call(self, node: Call, arguments: list[Text]) -> Text:
         dtype = _of(node)
         match node.function:
+            case function if function in (KEY_VALUE, KEY_PLACE):
+                return Text(f"{function_of(node).name}({arguments[0].text})")
             case "relu":
                 x = self.spread(node.arguments[0], arguments[0])
                 negative = self.compared(node.arguments[0], Text(x), "<", ZERO, Text("0")).text

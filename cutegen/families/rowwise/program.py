@@ -167,10 +167,11 @@ class _Planner:
             stored = value
         elif isinstance(stored, Cast) and stored.x is typed.value:
             stored = replace(stored, x=value)
-        lies_along = self.row in self.shapes[typed.target]
+        lies_along = self.row in self.shapes[typed.tensor]
         if lies_along and not along and not isinstance(stored, Local) and not _is_constant(stored):
             stored = self._name(self._free("row_value"), stored, along=False)
-        self.items.append(_Item(Store(typed.target, stored), self._level(stored), lies_along))
+        store = Store(typed.tensor, stored, typed.part.at if typed.part else ())
+        self.items.append(_Item(store, self._level(stored), lies_along))
 
     def _column(self, typed: Typed, node: Reduce) -> None:
         """An output that is reduced over the rows; a mean over several modes is one over all of them together."""
@@ -289,7 +290,7 @@ class _Planner:
         Where something is stored of each element as well, what says which one it is most often is computed for all.
         """
         along = {name for name, shape in self.shapes.items() if self.row in shape}
-        stored = any(typed.stored is not None and typed.target in along for typed in self.statements)
+        stored = any(typed.stored is not None and typed.tensor in along for typed in self.statements)
         one = None if stored or self.parts - {self.row} else alone_in(summed, self.seen, along, self._along)
         if one is None:
             return None

@@ -16,7 +16,7 @@ def check_schedule(
     ctx: Context, schedule: RowwiseSchedule, tensors: Mapping[str, Tensor], compute: Compute | None
 ) -> None:
     """Reports unknown modes, and modes of which a block cannot have several."""
-    lead = leading(tensors.values())
+    lead = leading(tensors.values(), compute) if compute else None
     if compute is None or lead is None:
         return
     parts = row_modes(compute, tensors.values())

@@ -12,6 +12,7 @@ from cutegen.dtypes import Dtype
 from cutegen.expressions.annotating import annotate
 from cutegen.expressions.places import joined
 from cutegen.expressions.reducing import without_definitions
+from cutegen.expressions.selecting import without_selections
 from cutegen.expressions.tree import Call, Typed, walk
 from cutegen.families.common.planning import operand
 from cutegen.families.rowwise.flat import along_one_mode, along_row, parts_of
@@ -291,8 +292,9 @@ def program(spec: Spec) -> Program:
     """The walks over a row."""
     row = row_of(spec)
     shapes = {t.name: along_row(spec, t.modes) for t in spec.tensors}
+    statements = without_selections(statements_of(spec), shapes, spec.static)
     return program_of(
-        along_one_mode(spec, without_definitions(statements_of(spec))),
+        along_one_mode(spec, without_definitions(statements)),
         shapes,
         row,
         spec.static.get(row),

@@ -16,6 +16,7 @@ from cutegen.families.rowwise.ahead_text import ahead
 from cutegen.families.rowwise.column_text import PATH, columns_of, counted_columns, is_double, workspaces
 from cutegen.families.rowwise.flat_text import flattened, part_sizes, row_limits, row_size
 from cutegen.families.rowwise.kept_text import kept
+from cutegen.families.rowwise.key_text import functions as key_functions
 from cutegen.families.rowwise.launch_text import (
     chooses,
     launches,
@@ -158,6 +159,7 @@ def _context(plan: RowwisePlan) -> dict[str, Any]:
         "partials": texts.partials,
         "shared": texts.shared,
         "scans": [(one, scan_parameters(plan, one)) for one in scan_functions(plan)],
+        "keys": key_functions(plan),
         "lanes": min(WARP, plan.threads_per_row),
         "scans_again": plan.walked or plan.longer is not None or plan.persistent,
         "splits": bool(split := [texts.operands[o.tensor.name] for o in plan.operands if o.read and splits(plan, o)]),

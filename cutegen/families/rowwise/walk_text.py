@@ -10,7 +10,7 @@ from cutegen.codegen.formatting import WIDTH, call
 from cutegen.codegen.variables import Variables
 from cutegen.dtypes import Dtype
 from cutegen.expressions.intervals import Intervals
-from cutegen.expressions.tree import Binary, Call, Expr, Literal_, Local, Name, Reduce, Scan, coords
+from cutegen.expressions.tree import Binary, Call, Expr, Literal_, Local, Reduce, Scan, coords
 from cutegen.families.common.pointwise_text import width_name
 from cutegen.families.rowwise.across_text import (
     LEAST_F32,
@@ -34,13 +34,13 @@ from cutegen.families.rowwise.order import (
 from cutegen.families.rowwise.partial_text import PartsText
 from cutegen.families.rowwise.plan import RowwisePlan
 from cutegen.families.rowwise.printing import OPERATIONS, ElementPrinter, RowPrinter, identity
+from cutegen.families.rowwise.row_text import RowText
 from cutegen.families.rowwise.scan_text import ScanText, partials_of, scan_text
-from cutegen.families.rowwise.walk_parts import ReductionText, StoreText, WalkText, all_have_read
-from cutegen.families.rowwise.walks import Column, Element, Named, Reduction, RowStep, Store, Walk
-from cutegen.language.model import Tensor
+from cutegen.families.rowwise.walk_parts import ReductionText, StoreText, WalkText
+from cutegen.families.rowwise.walks import Column, Named, Reduction, Store, Walk
 
 
-class WalksText:
+class WalksText(RowText):
     """The texts of one plan's walks. Names are given out in the order of the kernel."""
 
     def __init__(self, plan: RowwisePlan) -> None:
@@ -82,79 +82,13 @@ class WalksText:
         self.row_printer.intervals = self.element_printer.intervals = Intervals(self.spec.static)
         self.old_are_read = False  # whether the threads of a row have met since they read its old values
         self.scans_printed = 0
-        self.before = [line for step in plan.program.before for line in self._row_step(step)]
+        self.before = self.row_steps(plan.program.before)
         self.walks = [self._walk(number, one) for number, one in enumerate(plan.program.walks)]
 
     @property
     def row_lines(self) -> list[str]:
         """The statements about what is the same along a row."""
         return [*self.before, *(line for walk in self.walks for line in walk.after)]
-
-    # ------------------------------------------------------------------------------------------------------ of a row
-
-    def row_load(self, name: str) -> tuple[str, str, str]:
-        """Variable, tensor and text of a value that is the same along the row."""
-        tensor = self.spec.tensor(name)
-        text = f"m{name}[{self._index(tensor)}]"
-        if tensor.dtype is Dtype.bool:
-            text += " != 0"
-        if self.plan.beside in self.plan.masked:
-            none = "False" if tensor.dtype is Dtype.bool else "0.0" if tensor.dtype.is_float else "0"
-            text = f"{text} if has_row else cutlass.{tensor.dtype.cutlass}({none})"
-        return self.row_variables[name], name, text
-
-    def _row_step(self, step: RowStep) -> list[str]:
-        """The statements of what is computed or stored of a row as a whole."""
-        if isinstance(step, Named):
-            variable = self._variable(step.name)
-            lines = [*([f"# {step.why}"] if step.why else []), *self.row_printer.keep(step.value, step.name, variable)]
-            self._known(step.name, self.row_printer.locals[step.name])
-            self.element_printer.remember(step.name, step.value)
-            return lines
-        if isinstance(step, Element):
-            return self._element(step)
-        tensor = self.spec.tensor(step.tensor)
-        target = self.variables.free(f"result_{step.tensor}")
-        lines = self.row_printer.run(step.value, target)
-        held = lines[-1].removeprefix(f"{target} = ")
-        if held.isidentifier():
-            lines, target = lines[:-1], held
-        terms = ["tidx % THREADS_PER_ROW == 0"] if self.plan.threads_per_row > 1 else []
-        terms = ["tidx == 0"] if self.plan.fewer_threads and terms else terms
-        terms += ["rank == 0"] if self.plan.cluster > 1 else []
-        terms += ["has_row"] if self.plan.beside in self.plan.masked else []
-        assign = f"m{step.tensor}[{self._index(tensor)}] = {target}"
-        if step.tensor in self.plan.row_tensors and not self.old_are_read:
-            lines, self.old_are_read = [*lines, *all_have_read(self.plan)], True
-        return [*lines, f"if {' and '.join(terms)}:", f"    {assign}"] if terms else [*lines, assign]
-
-    def _element(self, step: Element) -> list[str]:
-        """The statements that read one element of a tensor along the row."""
-        tensor, variable = self.spec.tensor(step.tensor), self._variable(step.name)
-        place, there = (self.row_printer.print(one).text for one in (step.value, step.there))
-        there += " & has_row" if self.plan.beside in self.plan.masked else ""
-        index = ", ".join(place if mode == self.plan.row else self.row_coordinates[mode] for mode in tensor.modes)
-        self._known(step.name, variable, Name(tensor.name, dtype=tensor.dtype))
-        text, zero = f"m{step.tensor}[{index}]", f"cutlass.{tensor.dtype.cutlass}(0.0)"
-        line = f"{variable} = {text} if {there} else {zero}"
-        return (
-            [line] if len(line) <= self.width else [f"{variable} = {zero}", f"if {there}:", f"    {variable} = {text}"]
-        )
-
-    def _index(self, tensor: Tensor) -> str:
-        """The place of a row's value in a tensor; 0 in one without modes."""
-        places = {**self.row_coordinates, **{mode: self.row_variables[index] for mode, index in tensor.at}}
-        return ", ".join(places.get(mode, "0") for mode in tensor.shape) or "0"
-
-    def _variable(self, name: str) -> str:
-        tensor = next((t for t in self.spec.tensors if t.name == name), None)
-        return self.variables.free(f"new_{tensor.argument}" if tensor else name, f"{name}_value")
-
-    def _known(self, name: str, variable: str, value: Expr | None = None) -> None:
-        """Both printers know a value of the row by its variable, and the numbers that it can be, if given."""
-        self.row_printer.locals[name] = self.element_printer.locals[name] = variable
-        if value is not None:
-            self.row_printer.intervals.keep(name, value)
 
     # -------------------------------------------------------------------------------------------------- of its elements
 
@@ -180,7 +114,7 @@ class WalksText:
         stores = [self._store(store) for store in one.stores]
         columns = [self._column(column) for column in one.columns]
         across = [line for n, met in self.meetings if n == number for line in self._meeting(number, met)]
-        after = [line for step in one.after for line in self._row_step(step)]
+        after = self.row_steps(one.after)
         masked = plan.row in plan.masked and bool(one.reductions)
         coordinates = coordinates and (plan.walked or not self._had_coordinates(number, plan.row))
         parts = [mode for mode in parts if plan.walked or not self._had_coordinates(number, mode)]

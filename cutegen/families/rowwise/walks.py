@@ -60,10 +60,11 @@ def counts_of(reductions: Iterable[Reduction]) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Store:
-    """A tensor and what is stored to it, in its type."""
+    """A tensor and what is stored to it, in its type; of a row, to its element `at` some coordinates."""
 
     tensor: str
     value: Expr
+    at: tuple[tuple[str, int], ...] = ()
 
 
 RESULT = "result of all rows"  # no statement's
