@@ -141,12 +141,12 @@ _SENTENCES = {
         "is not in the language",
         "write `where(isnan(x), 0, clamp(x, -a, a))`, where a is the largest number of the type: "
         "3.4028234663852886e38 of f32, 3.3895313892515355e38 of bf16, 65504 of f16"),
-    ("median", "reduce", "cumsum", "cumprod", "topk", "sort", "argsort", "mode", "cummax", "cummin", "logcumsumexp",
+    ("median", "reduce", "sort", "argsort", "mode", "cummax", "cummin", "logcumsumexp",
      "nanmedian", "quantile", "nanquantile", "kthvalue", "unique", "histc", "bincount", "searchsorted", "argwhere",
      "nonzero", "trace", "det"): (
         "is not among the reductions",
         f"those are sum, mean, max, min, prod, var, std, logsumexp, any, all, argmax and argmin, with `op: rowwise`; "
-        f"{_GIVEN}"),
+        f"of scans there are cumsum and cumprod, and `topk(x, N, K)` keeps up to 32 values of a row; {_GIVEN}"),
     ("softmax",): (
         "is not in the language", "write `e = exp(x - max(x, N))`, then `e * (1 / sum(e, N))`, with `op: rowwise`"),
     ("softmin",): (

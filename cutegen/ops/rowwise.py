@@ -71,6 +71,9 @@ class Rowwise(Op):
             *("fixed_tile", "keep_columns", "keep_row", "kept_tile", "loaded", "neighbours", "next_stage", "stage"),
             "values_of",
             *(f"scale_{dtype}" for dtype in ("f32", "f64")),
+            *(f"scan_{function}_{dtype}" for function in ("sum", "prod") for dtype in ("f32", "f64", "i32", "i64")),
+            *(f"{what}_{dtype}" for what in ("keys", "key_value") for dtype in ("f32", "i32")),
+            "key_place",
             *(
                 f"row_{function}_{dtype}"
                 for function in ("sum", "prod", "max", "min")

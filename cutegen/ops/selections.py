@@ -42,7 +42,7 @@ def check_selections(ctx: Context, compute: Compute, tensors: Mapping[str, Tenso
 
 
 def _of_selection(node: Select, static: Mapping[str, int]) -> Iterator[Problem]:
-    """What is wrong with the modes of a selection."""
+    """Yields problems of the modes of a selection."""
     name, mode, kept = node.function, node.mode, node.kept
     if kept == mode:
         message = f"`{name}` keeps values of `{mode}` along a mode of their own, and not along `{mode}`"
@@ -62,7 +62,7 @@ def _of_selection(node: Select, static: Mapping[str, int]) -> Iterator[Problem]:
 
 
 def _along_kept(node: Reduce | Scan, kept: tuple[str, ...]) -> Iterator[Problem]:
-    """What is wrong with a function along a mode of what is kept."""
+    """Yields problems of a function along a mode of what is kept."""
     modes = [one.mode for one in node.nested] if isinstance(node, Reduce) else [node.mode]
     if not {*modes} & {*kept}:
         return

@@ -79,7 +79,7 @@ def test_what_lacks_a_value_or_a_mode_is_refused_as_a_whole(function: str, argum
         ("Y = X.amax(N)", "X.amax", "`amax` is not in the language", "max(x, N)"),
         ("Y = sun(X, N)", "sun", "unknown function `sun`", "did you mean `sum`?"),
         ("Y = softmax(X)", "softmax", "`softmax` is not in the language", "sum(e, N)"),
-        ("Y = cumsum(X, N)", "cumsum", "not among the reductions", "sum, mean, max, min, prod"),
+        ("Y = cummax(X, N)", "cummax", "not among the reductions", "sum, mean, max, min, prod"),
     ],
 )
 def test_what_is_written_like_elsewhere_is_told_what_to_write(text: str, at: str, words: str, help: str) -> None:
