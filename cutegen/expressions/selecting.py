@@ -39,8 +39,16 @@ OVER_KEPT = ("sum", "mean", "max", "min", "prod", "any", "all")
 """Reductions along a mode of what is kept."""
 KEY, KEY_VALUE, KEY_PLACE = "_key", "_key_value", "_key_place"
 """Functions of kernels: an integer that orders as values do, and of equal values has the first place above the others;
-and the value and the place of such an integer.
+and the value and the place of such an integer. The last argument is how many of its low bits the place has.
 """
+WIDE = 32  # bits of a place, in keys of 64 bits
+_SPARE = {
+    **dict.fromkeys((Dtype.bf16, Dtype.i8, Dtype.u8, Dtype.i16, Dtype.bool), 16),
+    Dtype.f16: 13,
+    Dtype.f8e4m3: 20,
+    Dtype.f8e5m2: 21,
+}
+"""Low bits that values of a type leave for a place in keys of 32 bits: of floats those of an f32 that are 0 for all."""
 _OPERATORS: Mapping[str, BinaryOp] = {"sum": "+", "mean": "+", "prod": "*", "any": "or", "all": "and"}
 
 
@@ -69,7 +77,7 @@ def without_selections(
     kept = [node.kept for typed in statements for node in walk(typed.value) if isinstance(node, Select)]
     if not kept:
         return tuple(statements)
-    expander = _Expander(statements, shapes, {mode: sizes[mode] for mode in kept})
+    expander = _Expander(statements, shapes, {mode: sizes[mode] for mode in kept}, sizes)
     for typed in statements:
         expander.add(typed)
     return tuple(expander.found)
@@ -82,9 +90,14 @@ class _Expander:
     """Makes the statements of `without_selections`, one after the other."""
 
     def __init__(
-        self, statements: Sequence[Typed], shapes: Mapping[str, tuple[str, ...]], sizes: Mapping[str, int]
+        self,
+        statements: Sequence[Typed],
+        shapes: Mapping[str, tuple[str, ...]],
+        sizes: Mapping[str, int],
+        lengths: Mapping[str, int],
     ) -> None:
-        self.shapes, self.sizes = shapes, sizes
+        """`sizes` are those of the modes of what is kept, `lengths` of all modes that have a fixed one."""
+        self.shapes, self.sizes, self.lengths = shapes, sizes, lengths
         self.spans = {name: frozenset(shape) for name, shape in shapes.items()}
         self.found: list[Typed] = []
         self.parts: dict[str, dict[tuple[int, ...], Local]] = {}  # by name, of values that differ along kept modes
@@ -161,26 +174,36 @@ class _Expander:
         key = self.key(node, at)
         function = KEY_VALUE if node.function == "topk" else KEY_PLACE
         dtype = node.dtype if node.function == "topk" else Dtype.i32
-        found: Expr = Call(function, (key,), dtype=dtype, place=node.place)
+        bits = Literal_(self.place_bits(node), dtype=Dtype.i32)
+        found: Expr = Call(function, (key, bits), dtype=dtype, place=node.place)
         return found if dtype is node.dtype else Cast(found, dtype=node.dtype, place=node.place)
 
     def key(self, node: Select, at: At) -> Local:
         """The key of the value that is at a coordinate along the kept mode: the largest below that before it."""
         same = node.x, tuple(at[mode] for mode in self.modes_of(node.x))
         if same not in self.keys:
-            x = self.put(node.x, at)
-            keys = Call(KEY, (x, Coord(node.mode, dtype=Dtype.i32)), dtype=Dtype.i64, place=node.place)
+            bits = self.place_bits(node)
+            parts = (self.put(node.x, at), Coord(node.mode, dtype=Dtype.i32), Literal_(bits, dtype=Dtype.i32))
+            keys = Call(KEY, parts, dtype=Dtype.i64 if bits == WIDE else Dtype.i32, place=node.place)
             self.keys[same] = self.named("keys", keys), []
         every, chosen = self.keys[same]
-        least = Literal_(Dtype.i64.range[0], dtype=Dtype.i64)
+        dtype = every.dtype
+        assert dtype is not None
+        least = Literal_(dtype.range[0], dtype=dtype)
         while len(chosen) <= at[node.kept]:
             left: Expr = every
             if chosen:
                 below = Binary("<", every, chosen[-1], dtype=Dtype.bool)
-                left = Call("where", (below, every, least), dtype=Dtype.i64)
-            largest = Reduce("max", left, node.mode, dtype=Dtype.i64, place=node.place)
+                left = Call("where", (below, every, least), dtype=dtype)
+            largest = Reduce("max", left, node.mode, dtype=dtype, place=node.place)
             chosen.append(self.named(f"key_{len(chosen)}", largest))
         return chosen[at[node.kept]]
+
+    def place_bits(self, node: Select) -> int:
+        """The bits that a place has in the keys of a selection: as few as the type of an input leaves, if these do."""
+        x = node.x.x if isinstance(node.x, Cast) and not node.x.explicit else node.x
+        spare = _SPARE.get(x.dtype, 0) if isinstance(x, Name) and x.dtype else 0
+        return spare if self.lengths[node.mode] <= 1 << spare else WIDE
 
     def named(self, wanted: str, value: Expr) -> Local:
         name = self.free(wanted)

@@ -72,8 +72,11 @@ class Rowwise(Op):
             "values_of",
             *(f"scale_{dtype}" for dtype in ("f32", "f64")),
             *(f"scan_{function}_{dtype}" for function in ("sum", "prod") for dtype in ("f32", "f64", "i32", "i64")),
-            *(f"{what}_{dtype}" for what in ("keys", "key_value") for dtype in ("f32", "i32")),
-            "key_place",
+            *(
+                f"{what}{bits}"
+                for what in ("keys_f32", "keys_i32", "key_value_f32", "key_value_i32", "key_place")
+                for bits in ("", "_13", "_16", "_20", "_21")
+            ),
             *(
                 f"row_{function}_{dtype}"
                 for function in ("sum", "prod", "max", "min")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cutegen.dtypes import Dtype
-from cutegen.expressions.selecting import KEY, KEY_PLACE, KEY_VALUE
-from cutegen.expressions.tree import Call, Expr, walk
+from cutegen.expressions.selecting import KEY, KEY_PLACE, KEY_VALUE, WIDE
+from cutegen.expressions.tree import Call, Expr, Literal_, walk
 from cutegen.families.rowwise.plan import RowwisePlan
 
 
@@ -17,6 +17,17 @@ class KeyFunction:
     name: str
     kind: str
     is_float: bool
+    bits: int  # of a place
+
+    @property
+    def wide(self) -> bool:
+        """Whether keys have 64 bits."""
+        return self.bits == WIDE
+
+    @property
+    def places(self) -> str:
+        """The bits of a place, as a number."""
+        return f"0x{(1 << min(self.bits, 31)) - 1:X}"
 
 
 def function_of(node: Call) -> KeyFunction:
@@ -24,8 +35,12 @@ def function_of(node: Call) -> KeyFunction:
     value = node.arguments[0] if node.function == KEY else node
     dtype = Dtype.i32 if node.function == KEY_PLACE else value.dtype
     assert dtype is not None
+    last = node.arguments[-1]
+    assert isinstance(last, Literal_)
+    bits = int(last.value)
     names = {KEY: f"keys_{dtype.value}", KEY_VALUE: f"key_value_{dtype.value}", KEY_PLACE: "key_place"}
-    return KeyFunction(names[node.function], node.function.removeprefix("_"), dtype.is_float)
+    name = names[node.function] + ("" if bits == WIDE else f"_{bits}")
+    return KeyFunction(name, node.function.removeprefix("_"), dtype.is_float, bits)
 
 
 def functions(plan: RowwisePlan) -> list[KeyFunction]:

@@ -55,7 +55,10 @@ WAYS = {
     "whole warps": ("f16", "schedule: {threads_per_row: 96}\nstatic: {N: 700}\ntargets: [sm_80]"),
     "as few as hold it": ("f32", "static: {M: 3}\ntargets: [sm_80]"),
     "reload": ("f32", "schedule: {keep: reload, threads_per_row: 32, tiler: {N: 128}}\ntargets: [sm_80]"),
-    "smem": ("f32", "schedule: {keep: smem, threads_per_row: 64, tiler: {N: 256}}\nstatic: {N: 900}\ntargets: [sm_90a]"),
+    "smem": (
+        "f32",
+        "schedule: {keep: smem, threads_per_row: 64, tiler: {N: 256}}\nstatic: {N: 900}\ntargets: [sm_90a]",
+    ),
     "ahead": (
         "f32",
         "schedule: {threads_per_row: 64, scheduler: {kind: persistent, blocks: 3}, pipeline: {stages: 2}}\n"
@@ -88,7 +91,8 @@ def test_scans_are_right_however_a_row_is_shared(way: str, tmp_path: Path) -> No
     ],
     ids=[
         "lanes do not add", "no lane has those below it", "an access forgets the one before", "exclusive in an access",
-        "warps forget those below", "warps have their own twice", "pieces forget those before", "no wait between pieces",
+        "warps forget those below", "warps have their own twice", "pieces forget those before",
+        "no wait between pieces",
     ],
 )  # fmt: skip
 def test_a_wrong_scan_is_seen(text: str, old: str, new: str, tmp_path: Path) -> None:
@@ -99,9 +103,7 @@ def test_a_wrong_scan_is_seen(text: str, old: str, new: str, tmp_path: Path) -> 
 
 
 def test_a_scan_is_torchs_of_special_values(tmp_path: Path) -> None:
-    x = torch.tensor(
-        [[1.0, 2.0, -3.0, 0.5], [1.0, INF, 2.0, -INF], [NAN, 1.0, 2.0, 3.0], [1.0, 2.0, NAN, INF]]
-    )
+    x = torch.tensor([[1.0, 2.0, -3.0, 0.5], [1.0, INF, 2.0, -INF], [NAN, 1.0, 2.0, 3.0], [1.0, 2.0, NAN, INF]])
     both = SCAN.replace("compute:\n", "compute:\n  - Z = cumprod(X, N)\n").replace(
         "  Y:", "  Z: {shape: [M, N], dtype: f32, role: out}\n  Y:"
     )
@@ -167,4 +169,3 @@ def test_elementwise_kernels_have_no_scan() -> None:
 def test_a_gradient_of_a_scan_is_refused_by_name() -> None:
     with pytest.raises(DifferentiationError, match="`cumsum` has no gradient here"):
         backward(module_of(WARPS).spec)
-
