@@ -149,7 +149,7 @@ class Printer:
             case Scan():
                 return self.scan(node, self.print(node.x))
             case Select():
-                return self.selected(node, self.print(node.x))
+                return self.selected(node)
         raise AssertionError(node)
 
     def defined(self, node: Call) -> Text:
@@ -239,8 +239,8 @@ class Printer:
         """The text of a scan of what was printed as `x`."""
         raise NotImplementedError
 
-    def selected(self, node: Select, x: Text) -> Text:
-        """The text of what a selection keeps of what was printed as `x`."""
+    def selected(self, node: Select) -> Text:
+        """The text of what a selection keeps."""
         raise NotImplementedError
 
     def exponential(self, x: Text) -> str:

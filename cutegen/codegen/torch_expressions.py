@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from cutegen.codegen.casts import after, ends
 from cutegen.codegen.expressions import SQRT_HALF, Printer, is_number
@@ -24,6 +24,8 @@ class TorchPrinter(Printer):
 
     constants: list[str] = field(default_factory=list)
     sizes: Mapping[str, int] = field(default_factory=dict)  # of modes, where they are fixed
+    selections: dict[Expr, Text] = field(default_factory=dict)  # variables of sorted values and their places
+    stable: bool = True  # whether equal values are kept in the order of their places
 
     def negation(self, x: Text) -> Text:
         return Text(f"~{x.inside(NEGATE)}", NEGATE)
@@ -94,13 +96,16 @@ class TorchPrinter(Printer):
         x = self.fit(x, self.width // 2)
         return Text(f"torch.{node.function}({x.text}, {self.axes[node.mode]}{dtype})")
 
-    def selected(self, node: Select, x: Text) -> Text:
-        """Torch's own topk has equal values in any order."""
-        axis, last = self.axes[node.mode], self.axes[node.kept]
-        x = self.name(x)
-        sort = self.name(Text(f"torch.sort({x.text}, dim={axis}, descending=True, stable=True)"))
-        whole = f"{sort.text}[{0 if node.function == 'topk' else 1}]"
-        found = self.name(Text(f"{whole}.narrow({axis}, 0, {self.sizes[node.kept]}).transpose({axis}, {last})"))
+    def selected(self, node: Select) -> Text:
+        """Torch's own topk is faster than a stable sort, and has equal values in any order."""
+        axis, last, count = self.axes[node.mode], self.axes[node.kept], self.sizes[node.kept]
+        same = replace(node, function="topk", dtype=None)
+        if same not in self.selections:
+            x = self.name(self.print(node.x))
+            call = f"torch.sort({x.text}, dim={axis}, descending=True, stable=True)"
+            self.selections[same] = self.name(Text(call if self.stable else f"torch.topk({x.text}, {count}, {axis})"))
+        whole = f"{self.selections[same].text}[{0 if node.function == 'topk' else 1}]"
+        found = self.name(Text(f"{whole}.narrow({axis}, 0, {count}).transpose({axis}, {last})"))
         narrow = node.function == "argtopk" and _of(node) is Dtype.i32
         return Text(f"{found.text}.to(torch.int32)") if narrow else found
 

@@ -27,11 +27,16 @@ def meant(spec: KernelSpec) -> tuple[Typed, ...]:
 
 
 def reference_of(
-    spec: KernelSpec, statements: Sequence[Typed], multiplied: Mapping[str, str] = MappingProxyType({})
+    spec: KernelSpec,
+    statements: Sequence[Typed],
+    multiplied: Mapping[str, str] = MappingProxyType({}),
+    *,
+    stable: bool = True,
 ) -> Reference:
     """The statements of `compute` on torch tensors that broadcast.
 
-    `multiplied` has the expressions that make the matrix products, by the name of B.
+    `multiplied` has the expressions that make the matrix products, by the name of B. Unless it is `stable`, equal
+    values that are kept of a row may be in any order.
     """
     written, spec = spec, spec.by_element
     variables = Variables(spec)
@@ -43,7 +48,9 @@ def reference_of(
     modes = dict.fromkeys(c.mode for typed in statements for c in coords(typed.value))
     coordinates = {mode: variables.free(f"coord_{mode}") for mode in axes_of(spec) if mode in modes}
     products = variables.products() if multiplied else {}
-    printer = TorchPrinter(names, tensors, products, WIDTH - 4, coordinates, axes_of(spec), sizes=spec.static)
+    printer = TorchPrinter(
+        names, tensors, products, WIDTH - 4, coordinates, axes_of(spec), sizes=spec.static, stable=stable
+    )
     outputs = print_statements(spec, statements, printer, variables)
     if len(outputs) > 1:
         outputs = tuple(without_copy(stored) for stored in outputs)

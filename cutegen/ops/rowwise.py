@@ -173,6 +173,11 @@ targets: [sm_80, sm_90a]
 
         return reference_of(plan.spec, meant(plan.spec))
 
+    def eager(self, plan: Plan) -> Reference:
+        from cutegen.ops.reference import meant, reference_of
+
+        return reference_of(plan.spec, meant(plan.spec), stable=False)
+
     def bench_shapes(self, spec: KernelSpec) -> Sequence[Mapping[str, int]]:
         """Rows of several lengths, as many of each as come to about `ELEMENTS`; other modes than two are 1."""
         row = row_modes(spec.compute, spec.tensors)

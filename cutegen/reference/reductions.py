@@ -83,7 +83,9 @@ def other(node: Reduce, evaluator: Evaluating) -> Bounded:
 def scanned(node: Scan, evaluator: Evaluating) -> Bounded:
     """The value of a scan, at each place."""
     x, axis = evaluator.expr(node.x), evaluator.axes.index(node.mode)
-    return sums.running_total(x, axis) if node.function == "cumsum" else sums.running_product(x, axis)
+    if node.function == "cumprod":
+        return sums.running_product(x, axis)
+    return sums.running_total(x, axis, evaluator.most_additions([node.mode]))
 
 
 def selected(node: Select, evaluator: Evaluating) -> Bounded:
