@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from cutegen.dtypes import Dtype
 from cutegen.expressions.reducing import rebuilt
-from cutegen.expressions.tree import Binary, Call, Cast, Coord, Expr, Literal_, Local, Name, walk
+from cutegen.expressions.tree import Binary, Call, Cast, Coord, Expr, Literal_, Local, Name, Scan, walk
 from cutegen.families.rowwise.online import Seen
 
 READABLE = (Dtype.bf16, Dtype.f16, Dtype.f32, Dtype.f64)
@@ -40,6 +40,8 @@ def alone_in(summed: Expr, seen: Seen, readable: Collection[str], along: Callabl
         node.id for one in seen.reductions for node in walk(_written_out(one.value, seen)) if isinstance(node, Name)
     }
     anyway &= {*readable}
+    if any(isinstance(node, Scan) for node in walk(value)):  # which other elements decide, too
+        return None
     if place is None or not reads or any(node.id not in anyway or node.dtype not in READABLE for node in reads):
         return None
     return Alone(place, value, tuple(sorted(reads, key=lambda node: node.id)))

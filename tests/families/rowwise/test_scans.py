@@ -131,6 +131,26 @@ def test_what_comes_later_changes_nothing_before(tmp_path: Path) -> None:
     assert torch.equal(whole[:, :617], broken[:, :617]) and bool(broken[:, 617:].isnan().all())
 
 
+def test_an_element_of_a_scan_is_not_read_by_itself(tmp_path: Path) -> None:
+    """The sum up to a place needs all elements up to it."""
+    text = """\
+cutegen: 1
+kernel: scanned
+op: rowwise
+tensors:
+  X: {shape: [M, N], dtype: f32}
+  target: {shape: [M], dtype: i32}
+  s: {shape: [M], dtype: f32, role: out}
+compute:
+  - m = max(abs(X), N)
+  - s = sum(where(coord(N) == target, cumsum(X, N), 0), N) / m
+static: {N: 40}
+targets: [sm_80]
+"""
+    cases = [case for case in derive_cases(module_of(text).plan) if case.name in ("rows", "primes")]
+    assert len(cases) == 2 and list(problems_in(text, cases, tmp_path)) == []
+
+
 def test_walks_with_a_scan_begin_at_the_start() -> None:
     plan = plan_of(WALKED.replace("cumsum(X, N)", "X - max(X, N)"))
     assert [is_backwards(plan, i) for i in range(2)] == [False, True]

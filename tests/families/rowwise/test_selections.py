@@ -12,6 +12,7 @@ from cutegen.differentiation.backward import backward
 from cutegen.differentiation.reverse import DifferentiationError
 from cutegen.emulator import install, on_device
 from cutegen.expressions.selecting import MOST_KEPT
+from cutegen.ops.op import op_of
 from cutegen.reference.bounds import evaluate
 from cutegen.verification.cases import derive_cases
 from cutegen.verification.executor import load_module
@@ -243,3 +244,12 @@ def test_what_is_no_selection_is_told(old: str, new: str, code: str, message: st
 def test_a_gradient_of_a_selection_is_refused_by_name() -> None:
     with pytest.raises(DifferentiationError, match="`topk` has no gradient here"):
         backward(module_of(ROUTER).spec)
+
+
+def test_eager_code_has_torchs_own_topk() -> None:
+    """A stable sort, which says the order of equal values, is no fair peer."""
+    plan = module_of(ROUTER).plan
+    op = op_of(plan.spec)
+    eager, reference = (" ".join(make(plan).statements) for make in (op.eager, op.reference))
+    assert eager.count("torch.topk(") == 1 and "torch.sort(" not in eager
+    assert reference.count("torch.sort(") == 1 and "torch.topk(" not in reference
