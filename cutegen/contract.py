@@ -55,6 +55,7 @@ def missing(module: ModuleType, kernel: str) -> list[str]:
 
 def as_called(spec: KernelSpec, arguments: Sequence[Any]) -> tuple[list[Any], dict[str, Any]]:
     """The positional and keyword arguments of a public function, from those of the compiled one."""
+    spec = spec.by_argument
     count = len(spec.tensors)
     tensors = list(zip(spec.tensors, arguments[:count], strict=True))
     places = [x for tensor, x in tensors if tensor.reads]
@@ -141,7 +142,7 @@ def cheapest_of(module: ModuleType, spec: KernelSpec, sizes: Mapping[str, int], 
     """The number of the kernel that a call of these sizes chooses on a GPU of so many multiprocessors."""
     import torch
 
-    empty = [torch.empty(tuple(sizes[mode] for mode in t.shape), device="meta") for t in spec.tensors]
+    empty = [torch.empty(t.extents(sizes), device="meta") for t in spec.by_argument.tensors]
     with having(module, multiprocessors, -1):  # which they say is their GPU
         return int(module._arguments(*empty, *[1] * len(spec.scalars), *[0] * len(getattr(module, "PADDED", ())))[-1])
 

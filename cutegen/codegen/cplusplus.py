@@ -18,6 +18,7 @@ from cutegen.dtypes import Dtype
 from cutegen.expressions.places import ONE, parts_of
 from cutegen.language.kinds import MAX_INT
 from cutegen.language.model import KernelSpec, Tensor
+from cutegen.views.extents import extent, is_computed
 
 # Names of the language that C++, its headers and the texts here have for something else
 _KEYWORDS = """
@@ -101,7 +102,7 @@ class _Choice:
 
 
 def _render(template: str, module: Module, spec_path: str) -> str:
-    spec = module.plan.spec
+    spec = module.plan.spec.by_argument
     parts = family_of(spec).kernel_parts(module.plan)
     spaces = parts.workspaces.each if parts.workspaces else ()
     arguments = [_name(t.argument) for t in spec.tensors] + [_name(s.argument) for s in spec.scalars]
@@ -189,12 +190,19 @@ def _mode(spec: KernelSpec, mode: str, spare: Sequence[str]) -> str:
     return next(name for name in names if name not in taken and (name == mode or name not in spec.modes))
 
 
+def _extent(spec: KernelSpec, item: str, spare: Sequence[str]) -> str:
+    """The size of an argument in C++, of the variables of the modes that it is computed of."""
+    if not is_computed(item):
+        return _mode(spec, item, spare)
+    return extent(item).text({mode: _mode(spec, mode, spare) for mode in extent(item).modes})
+
+
 def _buffer(spec: KernelSpec, tensor: Tensor, parts: KernelParts, spare: Sequence[str]) -> dict[str, Any]:
     """An argument of the example: its memory as it is made."""
     return {
         "name": _name(tensor.argument),
         "type": _type(tensor.dtype),
-        "shape": [_mode(spec, mode, spare) for mode in tensor.shape],
+        "shape": [_extent(spec, item, spare) for item in tensor.shape],
         "major": tensor.shape.index(tensor.contiguous) if tensor.shape else 0,
         "align": alignment(tensor, parts),
         "dense": f", {len(tensor.dense)}" if tensor.dense else "",

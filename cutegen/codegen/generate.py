@@ -90,7 +90,8 @@ def generate(text: str, path: str, *, performance: bool = False, beside: Sequenc
         plan = replace(make_plan(resolved), gradients=tuple(kernels))
         module, regions = render(plan, path)
         found += clashes(module, resolved)
-        modules.append(Module(f"{resolved.kernel}.py", module, resolved, plan, report.inferred, regions))
+        spec = resolved.by_argument
+        modules.append(Module(f"{spec.kernel}.py", module, spec, plan, report.inferred, regions))
     if has_errors(found):
         raise SpecError(found)
     return Generated(tuple(modules), tuple(ordered(found)))
@@ -108,7 +109,7 @@ def module_of(spec: KernelSpec) -> Module:
     text, regions = render(plan, spec.source.path)
     if problems := clashes(text, resolved):
         raise SpecError(problems)
-    return Module(f"{resolved.kernel}.py", text, resolved, plan, report.inferred, regions)
+    return Module(f"{resolved.kernel}.py", text, resolved.by_argument, plan, report.inferred, regions)
 
 
 def _said_of_some(planned: list[tuple[KernelSpec, Report]]) -> list[Diagnostic]:

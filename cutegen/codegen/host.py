@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from cutegen.codegen import views
 from cutegen.codegen.asked import family_of, op_of
 from cutegen.codegen.checks import checks_context
 from cutegen.codegen.compile_text import compile_context
@@ -25,6 +26,7 @@ from cutegen.expressions.places import ONE, modes_compared
 from cutegen.language import torch_ops
 from cutegen.language.model import KernelSpec, Scalar, Tensor
 from cutegen.planning.plan import Plan
+from cutegen.views.extents import is_computed
 
 PYTHON_TYPES = {"f32": "float", "f64": "float", "i64": "int", "i32": "int"}
 ELEMENTS_DEFAULT = 1 << 20  # of a tensor, where the command line gives no sizes
@@ -33,7 +35,7 @@ LARGEST = "2**31 - 2**21"  # size of any mode: 32-bit coordinates reach a tile b
 
 def host_context(plan: Plan, parts: KernelParts, *, compiles: bool = True) -> dict[str, Any]:
     """All that the host side of a module prints: one that compiles its kernel, or one that loads it compiled."""
-    spec = plan.spec
+    spec = plan.spec.by_argument
     arguments = [t.argument for t in spec.tensors] + [s.argument for s in spec.scalars]
     makeable = [t for t in spec.outputs if can_be_made(spec, t)]
     spaces = parts.workspaces.each if parts.workspaces else ()
@@ -52,6 +54,9 @@ def host_context(plan: Plan, parts: KernelParts, *, compiles: bool = True) -> di
         "dense": [(f"tensors.{t.name}.shape", _dense(t)) for t in spec.tensors if t.dense],
         **padding_context(spec, parts, copied),
         "size_tables": _size_tables(spec, parts),
+        **views.views_context(spec),
+        "single_output": len(spec.outputs) == 1,
+        "first_output": spec.outputs[0].argument if spec.outputs else "",
         "limits": parts.limits,
         "host_parameters": [
             *(f"{t.argument}: torch.Tensor" for t in spec.tensors),
@@ -64,7 +69,7 @@ def host_context(plan: Plan, parts: KernelParts, *, compiles: bool = True) -> di
         "place_modes": place_modes(spec),
         "has_ends": spec.segments is not None,
         "documentation": [
-            *((f"tensors.{t.name}", document_tensor(spec, t, parts)) for t in (*spec.inputs, *spec.named)),
+            *(x for t in (*spec.inputs, *spec.named) for x in views.documented(t, document_tensor(spec, t, parts))),
             *((x.path, x.documentation) for x in spaces),
             *parts.documentation,
         ],
@@ -136,8 +141,9 @@ def _dense(tensor: Tensor) -> str:
 def _size_tables(spec: KernelSpec, parts: KernelParts) -> list[tuple[str, str]]:
     """The tables of what is known of the modes, by mode, each with its key in the spec."""
     defaults = {mode: str(default_size(spec, mode)) for mode in spec.modes if mode not in spec.static}
-    divisible = {mode: str(1 if mode in spec.static else spec.divisible.get(mode, 1)) for mode in spec.modes}
-    largest = {mode: parts.largest.get(mode, LARGEST) for mode in spec.modes}
+    divisible = {item: str(step) for item, step in views.divisors_of(spec).items()}
+    largest = {item: parts.largest.get(item, LARGEST) for item in views.items_of(spec)}
+    fixed = views.constants_of(spec)
     places = {name: python_tuple([f'"{mode}"' for mode in modes]) for name, modes in place_modes(spec).items()}
     inputs, outputs = (tuple(f'"{t.argument}"' for t in tensors) for tensors in (spec.inputs, spec.outputs))
     return [
@@ -145,7 +151,7 @@ def _size_tables(spec: KernelSpec, parts: KernelParts) -> list[tuple[str, str]]:
         ("", f"OUTPUTS = {python_tuple(outputs)}"),
         ("", f"{_table('SIZES', defaults)}  # by default"),
         *([("divisible", _table("DIVISIBLE", divisible))] if _divides(spec) else []),
-        ("static" if spec.static else "", _table("STATIC", {m: str(n) for m, n in spec.static.items()})),
+        ("static" if fixed else "", _table("STATIC", {m: str(n) for m, n in fixed.items()})),
         ("", _table("LARGEST", largest)),
         *([("", f"{_table('PLACES', places)}  # modes that each indexes")] if places else []),
         *(
@@ -158,7 +164,7 @@ def _size_tables(spec: KernelSpec, parts: KernelParts) -> list[tuple[str, str]]:
 
 def _divides(spec: KernelSpec) -> bool:
     """Whether the size of some mode, that is not fixed, must have a divisor."""
-    return any(step > 1 for mode, step in spec.divisible.items() if mode not in spec.static)
+    return any(step > 1 for step in views.divisors_of(spec).values())
 
 
 def _table(name: str, values: Mapping[str, str]) -> str:
@@ -229,10 +235,10 @@ def new(spec: KernelSpec, tensor: Tensor, indent: int) -> str:
 
 def output_sizes(spec: KernelSpec, tensor: Tensor) -> list[str]:
     """The sizes of an output, as the tensors that are read have them, or the spec."""
-    sizes = []
+    texts, sizes = views.size_texts(spec), []
     for mode in tensor.shape:
         having = next((t for t in spec.tensors if t.reads and mode in t.modes), None)
-        sizes.append(f"{having.argument}.shape[{having.shape.index(mode)}]" if having else str(spec.static[mode]))
+        sizes.append(f"{having.argument}.shape[{having.shape.index(mode)}]" if having else texts[mode])
     return sizes
 
 
@@ -251,7 +257,8 @@ def _as_torch_lays_out(spec: KernelSpec, tensor: Tensor, indent: int) -> list[st
     arguments = {spec.kernel, *(t.argument for t in spec.tensors), *(s.argument for s in spec.scalars)}
     model = next((t for t in inputs if t.shape == tensor.shape), inputs[0])
     lines = []
-    if model.shape == tensor.shape and not {*arguments, ONE} & {*tensor.shape}:
+    named = not {*arguments, ONE} & {*tensor.shape} and not any(map(is_computed, tensor.shape))
+    if model.shape == tensor.shape and named:
         sizes = list(tensor.shape)
         lines = [f"{f'({sizes[0]},)' if len(sizes) == 1 else ', '.join(sizes)} = {model.argument}.shape"]
     steps = [" * ".join(sizes[i:]) or "1" for i in range(1, len(sizes) + 1)]
@@ -263,23 +270,30 @@ def _as_torch_lays_out(spec: KernelSpec, tensor: Tensor, indent: int) -> list[st
 
 def _results(plan: Plan) -> dict[str, Any]:
     """The texts about what the public function and `reference` return: the output, or a tuple of all."""
-    outputs = [tensor.argument for tensor in plan.spec.outputs]
+    spec = plan.spec.by_argument
+    outputs = [tensor.argument for tensor in spec.outputs]
     reference = op_of(plan.spec).reference(plan)
+    results = {t.name: x for t, x in zip(plan.spec.outputs, reference.results, strict=True)}
+    lines = [line for t in spec.outputs if t.views for line in views.packed_results(spec, t, results)]
     quoted = [f"`{output}`" for output in outputs]
     told = " and ".join([", ".join(quoted[:-1]), quoted[-1]] if quoted[:-1] else quoted)
-    made = [
-        put_in(plan.spec, t, x)
-        or f"{t.argument if can_be_made(plan.spec, t) else f'torch.empty_like({t.argument})'}.copy_({x})"
-        for t, x in zip(plan.spec.outputs, reference.results, strict=True)
-    ]
+    made = [t.argument if t.views else _made_of(spec, t, results[t.name]) for t in spec.outputs]
     return {
         "result_type": result_type(len(outputs)),
         "told_outputs": told,
         "returned": f"return {', '.join(outputs)}",
-        "reference_lines": reference.lines(plan.spec),
+        "reference_lines": [*reference.lines(spec), *lines],
         "what_results": f"{'a new tensor' if len(outputs) == 1 else 'new tensors'} like {told}",
         "returned_results": _tuple_returned(made),
     }
+
+
+def _made_of(spec: KernelSpec, tensor: Tensor, values: str) -> str:
+    """The expression of an output of `reference`, a new tensor with these values."""
+    if (put := put_in(spec, tensor, values)) is not None:
+        return put
+    like = tensor.argument if can_be_made(spec, tensor) else f"torch.empty_like({tensor.argument})"
+    return f"{like}.copy_({values})"
 
 
 def result_type(count: int) -> str:
@@ -301,7 +315,7 @@ def document_tensor(spec: KernelSpec, tensor: Tensor, parts: KernelParts, *, for
     With `for_kernel`, it is what the compiled kernel takes, without the Python that copies and makes tensors for it.
     """
     padded = tensor.name in parts.padded
-    use = {"in": "read", "out": "written", "inout": "read and written"}[tensor.role]
+    use = views.USES[tensor.role]
     known = [f"{m} = {spec.static[m]}" for m in tensor.modes if m in spec.static]
     known += [
         f"{m} % {spec.divisible[m]} == 0" for m in tensor.shape if spec.divisible.get(m, 1) > 1 and m not in spec.static

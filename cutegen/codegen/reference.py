@@ -38,4 +38,5 @@ class Reference:
 
 def device_of(spec: KernelSpec) -> str:
     """The statement that names the device of the arguments: that of the first, as outputs may be left out."""
+    spec = spec.by_argument
     return f"device = {next(iter(spec.inputs), spec.output).argument}.device"

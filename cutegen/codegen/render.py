@@ -42,7 +42,10 @@ def render(plan: Plan, spec_path: str) -> tuple[str, tuple[Region, ...]]:
     spec = plan.spec
     parts = family_of(spec).kernel_parts(plan)
     context = (
-        _module(plan, parts) | host_context(plan, parts) | tolerance_context(plan) | op_context(spec, plan.gradients)
+        _module(plan, parts)
+        | host_context(plan, parts)
+        | tolerance_context(plan)
+        | op_context(spec.by_argument, plan.gradients)
     )
     taken = sorted(set(context) & set(parts.context))
     if taken:
@@ -152,7 +155,7 @@ def launch_parameters(spec: KernelSpec, parts: KernelParts) -> list[str]:
     """The parameters of `launch`, with their types."""
     spaces = parts.workspaces
     return [
-        *(f"m{t.name}: cute.Tensor" for t in spec.tensors),
+        *(f"m{t.name}: cute.Tensor" for t in (spec.by_argument if parts.refuses else spec).tensors),
         *(f"{s.name}: cutlass.{s.dtype.cutlass}" for s in spec.scalars),
         *([f"{x.parameter}: cute.Tensor" for x in spaces.each] if spaces else []),
         *(f"{one.spare}: cutlass.Int64" for one in moved(spec, parts) if parts.refuses),

@@ -33,7 +33,7 @@ def loader_text(module: Module, spec_path: str, library: str, targets: Sequence[
     plan = module.plan
     spec = plan.spec
     parts = family_of(spec).kernel_parts(plan)
-    context = host_context(plan, parts, compiles=False) | op_context(spec, module.gradients)
+    context = host_context(plan, parts, compiles=False) | op_context(spec.by_argument, module.gradients)
     context |= {
         "docstring": docstring(spec),
         "library": library,

@@ -220,7 +220,7 @@ def _inferred(by: KernelSpec) -> KernelSpec:
     """A kernel with what is inferred of its tensors, which its host asks for; one with errors as it was written."""
     report = Report(by.source)
     found = resolve(by, report)
-    return by if report.failed else found
+    return by if report.failed else found.by_argument
 
 
 def _unit(tensor: Tensor) -> int:

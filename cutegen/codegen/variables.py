@@ -17,8 +17,9 @@ class Variables:
     """Gives out names that are free in the functions of one module, and none of those that are `taken` besides."""
 
     def __init__(self, spec: KernelSpec, taken: Collection[str] = ()) -> None:
-        named = [t.name for t in spec.tensors] + list(spec.modes)
-        self._spec = {spec.kernel, *named, *(t.argument for t in spec.tensors), *(s.name for s in spec.scalars)}
+        tensors = {t.name: t.argument for t in (*spec.tensors, *spec.arguments)}
+        named = [*tensors, *spec.modes]
+        self._spec = {spec.kernel, *named, *tensors.values(), *(s.name for s in spec.scalars)}
         self._spec |= {*op_of(spec).reserved, *taken}
         self._others = {spec.kernel, *named}
         self._taken: set[str] = set()

@@ -27,6 +27,8 @@ from cutegen.ops.op import op_of
 from cutegen.planning import resolve
 from cutegen.planning.report import Report
 from cutegen.registry import families
+from cutegen.views.cuts import argument_of, is_covered
+from cutegen.views.sizes import computed_modes
 
 SUFFIX = "_bwd"
 AFTER = "_after"  # ends the name of what the forward left in a tensor that it also read
@@ -55,6 +57,9 @@ def backward(spec: KernelSpec, wrt: Sequence[str] = (), of_outputs: Sequence[str
         message = f"the backward of {spec.kernel} would have a name of more than {MAX_KERNEL_NAME} characters"
         raise DifferentiationError(message, "give the kernel a shorter name")
     _refuse_along(spec)
+    names = {argument.name: argument.names for argument in spec.by_argument.tensors}
+    wrt, of_outputs = ([n for name in some for n in names.get(name, (name,))] for some in (wrt, of_outputs))
+    spec = spec.by_view
     wanted = _wanted(spec, wrt)
     given = _given(spec, of_outputs)
     try:
@@ -208,10 +213,11 @@ class _Backward:
         self.taken = {name.lower() for name in self._names()}
         self.given = {name: self._gradient_of(name) for name in given}
         self.made_of = {tensor.name: self._gradient_of(tensor.name, "_before" * tensor.writes) for tensor in wanted}
+        self.arguments = {argument.name: argument for argument in self.spec.arguments if argument.views}
 
     def _names(self) -> Iterator[str]:
         spec = self.spec
-        yield from (tensor.name for tensor in spec.tensors)
+        yield from (tensor.name for tensor in (*spec.tensors, *spec.arguments))
         yield from (scalar.name for scalar in spec.scalars)
         yield from (*spec.compute.targets, *spec.modes)
 
@@ -298,6 +304,7 @@ class _Backward:
             message = f"the backward of {spec.kernel} takes {len(lines)} statements, and a spec has {MAX_STATEMENTS}"
             raise DifferentiationError(message, "differentiate by fewer tensors at a time: `--wrt`")
         tensors = tuple(self._tensors(chosen, compute))
+        arguments = self._packed(tensors)
         scalars = tuple(scalar for scalar in spec.scalars if scalar.name in compute.names())
         compute = with_named_numbers(
             compute, {*(t.name for t in tensors), *(s.name for s in scalars), *compute.targets}
@@ -310,7 +317,7 @@ class _Backward:
             raise DifferentiationError(message, f"write a kernel for each: `--wrt {names[0]}`")
         able = (family for family in families() if family.op.differentiable)
         family = next(family for family in able if family.op.has_reductions == reduces)
-        modes = {mode for tensor in tensors for mode in tensor.shape}
+        modes = {mode for tensor in tensors for mode in tensor.shape} | {*computed_modes(arguments)}
         made = " and ".join(chosen.gradients)
         given = ", ".join(tensor.name for tensor in tensors if tensor.name in self.given.values())
         made_spec: KernelSpec = replace(
@@ -318,7 +325,8 @@ class _Backward:
             kernel=f"{spec.kernel}{SUFFIX}",
             summary=f"Backward pass of {spec.kernel}, {made} from {given}.",
             op=family.op.name,
-            tensors=tensors,
+            tensors=arguments,
+            arguments=(),
             scalars=scalars,
             compute=compute,
             schedule=family.schedule(),
@@ -352,3 +360,34 @@ class _Backward:
         for name, gradient in self.made_of.items():
             if gradient in chosen.gradients:
                 yield replace(tensors[name], name=gradient, role="out")
+
+    def _packed(self, tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
+        """The arguments of the backward: packed as those of the forward are, whose views and their gradients it has."""
+        found: dict[str, Tensor] = {}
+        for tensor in tensors:
+            if tensor.view is None:
+                found[tensor.name] = tensor
+                continue
+            argument = self.arguments[argument_of(tensor)]
+            name = self._name_of(argument, tensor)
+            own = replace(tensor, view=f"{name}{tensor.view[len(argument.name) :]}")
+            known = found.get(name) or replace(argument, name=name, role=tensor.role, views=())
+            found[name] = replace(known, views=(*known.views, own))
+        for argument in found.values():
+            if argument.writes and argument.views and not is_covered(argument, argument.views, self.spec.static):
+                views = " and ".join(f"`{view.name}`" for view in argument.views)
+                message = f"{views} are not all of `{argument.name}`: the rest is a gradient of zeros"
+                raise DifferentiationError(message, "give each element of the argument to a view that is read")
+        return tuple(found.values())
+
+    def _name_of(self, argument: Tensor, tensor: Tensor) -> str:
+        """The name of an argument whose view a tensor is: that of the forward, or a gradient of it."""
+        if tensor.name in self.given.values():
+            name = f"d{argument.name}"
+        elif tensor.name in self.made_of.values():
+            name = f"d{argument.name}{'_before' * argument.writes}"
+        else:
+            name = f"{argument.name}{AFTER * tensor.name.endswith(AFTER)}"
+        if name not in self.arguments and (name.lower() in self.taken or len(name) > MAX_NAME):
+            raise DifferentiationError(f"there is no name for the gradient of `{argument.name}`: `{name}` is taken")
+        return name

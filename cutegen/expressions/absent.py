@@ -243,7 +243,7 @@ ABSENT_FORMS = {
 }
 """Function -> what to write for arguments that torch's function of that name has and this one has not."""
 
-_PARTS = "declare each part as a tensor of its own, and pass views such as `x[:, :n]` and `x[:, n:]`"
+_PARTS = 'declare each part as a tensor, with a `view` such as `"X[:, :N]"` of the argument that has all of them'
 
 
 def scattered(target: str, place: Place) -> tuple[str, Place, str]:

@@ -11,7 +11,7 @@ from typing import Literal
 from cutegen.hostchecks import walked_tiles
 from cutegen.hostchecks.asked import family_of
 from cutegen.hostchecks.judging import Check, Host
-from cutegen.hostchecks.parts import TILES, Parts, allowed, largest, launches, of_tiles, telling, wrong
+from cutegen.hostchecks.parts import TILES, Parts, allowed, is_packed, largest, launches, of_tiles, telling, wrong
 from cutegen.verification.asked import op_of
 
 _FEW = (1 << 8) + 1  # tiles of which all run where blocks cannot be told
@@ -58,7 +58,7 @@ def checks(host: Host) -> Iterator[Check]:
     The former where blocks are seen to take tiles in order. What counts tiles wrong then, in however many bits or as a
     float, touches what another block has, or what nobody has.
     """
-    for mode in (m for m in host.spec.lead.shape if m not in host.spec.static):
+    for mode in (m for m in host.spec.lead.shape if m not in host.spec.static and not is_packed(host, m)):
         if host.executor.chooses_blocks and _has_blocks(host, mode) and _affordable(host, _all(host, mode, 1)):
             what = f"accepts as many tiles of {mode} as can be run"
             yield Check(host.spec.output.argument, what, partial(_wrong_with_many, host, mode))

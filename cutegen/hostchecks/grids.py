@@ -53,7 +53,7 @@ def _calls(host: Host, kernel: Plan) -> Iterator[_Call]:
             most = family.blocks(way, {**tiles, mode: tiles[mode] * _MANY})
             sizes = {**tiles, mode: tiles[mode] * 2 * most}
             stay = most < _MANY and family.blocks(way, sizes) == most and not family.refused(way.spec, sizes)
-            fitting = family_of(host.spec).accepted(host.spec, dict(sizes))
+            fitting = family_of(host.spec).accepted(host.spec.by_view, dict(sizes))
             stay = stay and kernel.spec.takes(sizes)  # else the call takes another kernel
             if stay and fitting == sizes == host.plan.own_sizes(kernel, dict(sizes)) and sizes not in seen:
                 seen.append(sizes)

@@ -14,7 +14,7 @@ from cutegen.language.model import KernelSpec
 from cutegen.planning.plan import Plan
 from cutegen.planning.recent import Recent
 from cutegen.reference.bounds import evaluate
-from cutegen.reference.taking import elements
+from cutegen.reference.taking import elements, view_of
 from cutegen.verification.cases import Case
 from cutegen.verification.compare import compare
 from cutegen.verification.executor import CannotRun, Executor
@@ -93,7 +93,7 @@ class Host:
 
     @property
     def spec(self) -> KernelSpec:
-        return self.plan.spec
+        return self.plan.spec.by_argument
 
     @property
     def views(self) -> dict[str, torch.Tensor]:
@@ -162,9 +162,9 @@ class Host:
 
         def judge(by: str) -> None:
             self.executor.synchronize()
-            for name in (name for name in expected if name in given):
-                found = elements(self.spec, given)[name].detach()
-                result = compare(found, *expected[name])
+            there = elements(self.spec, given)
+            for name in (name for name in expected if name in there):
+                result = compare(there[name].detach(), *expected[name])
                 if not result.ok:
                     which = f" in {name}" * (len(expected) > 1)
                     wrong.append(f"{by or 'it'} gives a wrong result{which}: {result.reason}")
@@ -179,7 +179,7 @@ class Host:
             return f"{went}: {type(error).__name__}: {str(error)[:300]}"
         for tensor, output in zip(self.spec.outputs, ran.outputs, strict=False):
             if views[tensor.name] is None:
-                shape = tuple(self.case.sizes[mode] for mode in tensor.shape)
+                shape = tensor.extents(self.case.sizes)
                 device = next(view.device for view in views.values() if view is not None)
                 if device.type == output.device.type != "cpu" and output.device != device:
                     wrong.append(f"makes {tensor.argument} on {output.device}, not on {device}")
@@ -187,9 +187,13 @@ class Host:
                 if (tuple(output.shape), str(output.dtype)) != (shape, f"torch.{tensor.dtype.torch}"):
                     wrong.append(f"makes {tensor.argument} as {output.dtype} {list(output.shape)}")
                     continue
-                found = elements(self.spec, {**given, tensor.name: output})[tensor.name]
-                if not (result := compare(found, *expected[tensor.name])).ok:
-                    wrong.append(f"{tensor.argument}, which it made, is wrong: {result.reason}")
+                made = {tensor.name: elements(self.spec, {**given, tensor.name: output})[tensor.name]}
+                if tensor.views:
+                    own = (view for view in tensor.views if view.writes)
+                    made = {v.name: view_of(self.spec, tensor, v, output, self.case.sizes) for v in own}
+                for name, found in made.items():
+                    if not (result := compare(found, *expected[name])).ok:
+                        wrong.append(f"{tensor.argument}, which it made, is wrong: {result.reason}")
         return "; ".join(wrong)
 
 

@@ -7,7 +7,7 @@ from functools import partial
 
 from cutegen.hostchecks.asked import family_of
 from cutegen.hostchecks.judging import Check, Host
-from cutegen.hostchecks.parts import TILES, Parts, allowed, largest, of_tiles, telling, wrong
+from cutegen.hostchecks.parts import TILES, Parts, allowed, is_packed, largest, of_tiles, telling, wrong
 from cutegen.verification.asked import op_of
 from cutegen.verification.executor import CannotRun
 from cutegen.verification.lacking import NoMemory
@@ -30,7 +30,7 @@ def checks(host: Host) -> Iterator[Check]:
     spec = host.spec
     if any(spec.sizes_of(mode)[1] == 0 for mode in spec.modes):
         return  # a case for no elements, of which no sums are taken
-    for mode in (m for m in op_of(spec).contracted(spec) if m not in spec.static):
+    for mode in (m for m in op_of(spec).contracted(spec) if m not in spec.static and not is_packed(host, m)):
         if _all(host, mode, 1).seconds(host) <= _DEAR:
             what = f"accepts as many tiles of {mode} as can be run"
             yield Check(spec.output.argument, what, partial(_wrong_with_many, host, mode))

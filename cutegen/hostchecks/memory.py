@@ -16,6 +16,7 @@ from cutegen.hostchecks.sizes import made_of
 from cutegen.language.model import KernelSpec, Tensor
 from cutegen.verification.cases import WELL_ALIGNED, Case, align_unit, strides_for
 from cutegen.verification.places import input_for
+from cutegen.views.extents import size_of
 
 if TYPE_CHECKING:
     import torch
@@ -46,7 +47,7 @@ def _aliases(host: Host) -> Iterator[Check]:
             ("starting before the end of", {out.name: 0, other.name: step}),
         ):
             first = other if at[out.name] else out  # the one in which the second starts
-            run = case.sizes.get(first.contiguous, 1) * first.dtype.bytes
+            run = _size(first.contiguous, case.sizes) * first.dtype.bytes
             if max(at.values()) >= run:
                 continue  # the second one would start in a gap
             made = _slices(spec, case, at, host.executor.device)
@@ -79,9 +80,9 @@ def _one_more_than(host: Host, tensors: Sequence[Tensor], step: int) -> dict[str
     for tensor in tensors:
         mode = tensor.contiguous
         unit = max(1, step // tensor.dtype.bytes)
-        if tensor.modes and mode not in spec.static and spec.divisible.get(mode, 1) == 1:
+        if tensor.modes and mode in spec.modes and mode not in spec.static and spec.divisible.get(mode, 1) == 1:
             sizes[mode] = -(-(sizes[mode] - 1) // unit) * unit + 1
-    return sizes if family_of(spec).refused(spec, sizes) is None else None
+    return sizes if family_of(spec).refused(spec.by_view, sizes) is None else None
 
 
 def _of_one_element(host: Host) -> Iterator[Check]:
@@ -89,13 +90,13 @@ def _of_one_element(host: Host) -> Iterator[Check]:
     spec = host.spec
     sizes = {m: spec.static.get(m, max(1, spec.divisible.get(m, 1))) for m in spec.modes}
     if (
-        family_of(spec).refused(spec, sizes) is not None
-        or (family_of(spec).accepted(spec, dict(sizes)) or sizes) != sizes
+        family_of(spec).refused(spec.by_view, sizes) is not None
+        or (family_of(spec).accepted(spec.by_view, dict(sizes)) or sizes) != sizes
     ):
         return
     case = replace(host.case, sizes=sizes)
     for out, other in _pairs(spec):
-        if 1 in (math.prod(sizes[m] for m in t.shape) for t in (out, other)):
+        if 1 in (math.prod(t.extents(sizes)) for t in (out, other)):
             views = made_of(host, [t.name for t in spec.tensors], sizes)
             views |= _slices(spec, case, {out.name: 0, other.name: 0}, host.executor.device)
             names = (out.argument, other.argument)
@@ -130,7 +131,7 @@ def _windows(host: Host) -> Iterator[Check]:
         unit = math.lcm(align_unit(out), align_unit(other))
         width = -(-_row(out, sizes) // unit) * unit
         strides = _pitched(out, sizes, 2 * width)
-        elements = 2 * width + sum((sizes[m] - 1) * s for m, s in zip(out.shape, strides, strict=True))
+        elements = 2 * width + sum((n - 1) * s for n, s in zip(out.extents(sizes), strides, strict=True))
         buffer = _buffer(elements * out.dtype.bytes, host.executor.device)
         made = {}
         for tensor, column in ((out, 0), (other, width)):
@@ -147,8 +148,9 @@ def _windows_by_a_column(host: Host) -> Iterator[Check]:
         mode, unit = out.contiguous, math.lcm(align_unit(out), align_unit(other))
         names = (out.argument, other.argument)
         sizes = _one_more_than(host, (out,), unit * out.dtype.bytes)
-        if sizes is not None and not out.dense and (sizes[mode] - 1) % unit == 0 and sizes[mode] > 1:
-            n, views = sizes[mode], made_of(host, [t.name for t in spec.tensors], sizes)
+        n = _size(mode, sizes or {})
+        if sizes is not None and not out.dense and (n - 1) % unit == 0 and n > 1:
+            views = made_of(host, [t.name for t in spec.tensors], sizes)
             far = n - 1 + unit
             for what, column, pitch in (
                 (f"has the first column of {other.argument} for its last", n - 1, -(-(2 * n - 1) // unit) * unit),
@@ -157,10 +159,10 @@ def _windows_by_a_column(host: Host) -> Iterator[Check]:
                 windows = _two_windows(host, (out, other), sizes, column, pitch)
                 yield host.refuses(out.argument, what, {**views, **windows}, names)
         sizes = dict(host.case.sizes)
-        if mode not in spec.static:
+        if mode in spec.modes and mode not in spec.static:
             sizes[mode] = -(-sizes[mode] // unit) * unit
         row = _row(out, sizes)
-        if row % unit == 0 and (family_of(spec).accepted(spec, dict(sizes)) or sizes) == sizes:
+        if row % unit == 0 and (family_of(spec).accepted(spec.by_view, dict(sizes)) or sizes) == sizes:
             views = made_of(host, [t.name for t in spec.tensors], sizes)
             windows = _two_windows(host, (out, other), sizes, row, 2 * row)
             what = f"columns of one buffer next to those of {other.argument}"
@@ -169,7 +171,7 @@ def _windows_by_a_column(host: Host) -> Iterator[Check]:
 
 def _row(tensor: Tensor, sizes: Mapping[str, int]) -> int:
     """How many elements of a tensor stand behind each other without gaps: its columns."""
-    return math.prod(sizes[mode] for mode in tensor.dense or (tensor.contiguous,))
+    return math.prod(size_of(mode, sizes) for mode in tensor.dense or (tensor.contiguous,))
 
 
 def _pitched(tensor: Tensor, sizes: Mapping[str, int], pitch: int) -> tuple[int, ...]:
@@ -186,7 +188,8 @@ def _two_windows(
     """Windows of a buffer with rows of `pitch` elements: the first has its first columns, the second starts further."""
     first = tensors[0]
     strides = _pitched(first, sizes, pitch)
-    room = (1 + column + sum((sizes[m] - 1) * s for m, s in zip(first.shape, strides, strict=True))) * first.dtype.bytes
+    reach = sum((n - 1) * s for n, s in zip(first.extents(sizes), strides, strict=True))
+    room = (1 + column + reach) * first.dtype.bytes
     buffer = _buffer(room, host.executor.device)
     starts = zip(tensors, (0, column * first.dtype.bytes), strict=True)
     return {tensor.name: _view(buffer, host.spec, tensor, sizes, strides, start) for tensor, start in starts}
@@ -199,10 +202,10 @@ def _large(host: Host) -> Iterator[Check]:
     counts = (("bytes", lambda out: out.dtype.bytes), ("elements", lambda out: 1))
     for (out, other), (of, unit) in product(_pairs(spec), counts):
         free = [m for m in reversed(out.shape) if m not in spec.static]
-        rest = math.prod(least[m] for m in out.shape if m not in free[:2]) * unit(out)
+        rest = math.prod(size_of(m, least) for m in out.shape if m not in free[:2]) * unit(out)
         elements = 2**32 // rest
         major = 2**16 if len(free) > 1 else elements
-        if not free or rest * elements != 2**32 or out.dtype != other.dtype:
+        if not {*out.shape} <= {*spec.modes} or not free or rest * elements != 2**32 or out.dtype != other.dtype:
             continue
         sizes = {**least, **dict(zip(free, (major, elements // major), strict=False))}
         most = family_of(spec).largest(host.plan)
@@ -210,7 +213,7 @@ def _large(host: Host) -> Iterator[Check]:
             continue
         if math.prod(-(-size // covered[m]) for m, size in sizes.items() if m in spec.lead.shape) >= COORDINATES:
             continue  # too many tiles, which is another thing to be told
-        if (family_of(spec).accepted(spec, dict(sizes)) or sizes) != sizes:
+        if (family_of(spec).accepted(spec.by_view, dict(sizes)) or sizes) != sizes:
             continue  # nor is a row too long
         views, apart = (_untouched(host, shared, other, sizes) for shared in ((out, other), ()))
         if views is not None and apart is not None:
@@ -226,7 +229,7 @@ def _untouched(
     """
     spec, views = host.spec, {}
     step = math.lcm(*map(align_unit, shared))
-    shapes = {t: tuple(sizes[m] for m in t.shape) for t in spec.tensors}
+    shapes = {t: t.extents(sizes) for t in spec.tensors}
     strides = {t: strides_for(t, sizes, "compact" if t in shared[:1] else "padded") for t in spec.tensors}
     room = {t: 1 + sum((n - 1) * s for n, s in zip(shapes[t], strides[t], strict=True)) for t in spec.tensors}
     buffer = host.executor.untouched(shared[0], (step + max(room[t] for t in shared),), (1,)) if shared else None
@@ -262,7 +265,15 @@ def _taken(
 
 def _bytes(tensor: Tensor, case: Case) -> int:
     strides = strides_for(tensor, case.sizes, "padded")
-    return tensor.dtype.bytes * (1 + sum((case.sizes[m] - 1) * s for m, s in zip(tensor.shape, strides, strict=True)))
+    return tensor.dtype.bytes * (1 + sum((n - 1) * s for n, s in zip(tensor.extents(case.sizes), strides, strict=True)))
+
+
+def _size(mode: str, sizes: Mapping[str, int]) -> int:
+    """The size along a mode of a tensor's shape; 1 where there are none."""
+    try:
+        return size_of(mode, sizes)
+    except KeyError:
+        return 1
 
 
 def _slices(spec: KernelSpec, case: Case, at: Mapping[str, int], device: str) -> dict[str, torch.Tensor]:
@@ -295,7 +306,7 @@ def _view(
 
     base = -buffer.data_ptr() % WELL_ALIGNED
     typed = buffer.view(getattr(torch, tensor.dtype.torch))
-    shape = tuple(sizes[m] for m in tensor.shape)
+    shape = tensor.extents(sizes)
     view = typed.as_strided(shape, strides, (base + start) // tensor.dtype.bytes)
     if tensor.reads:
         view.copy_(input_for(spec, tensor, sizes, "integers", 11))

@@ -20,6 +20,7 @@ from cutegen.verification.case_request import Layout
 from cutegen.verification.cases import Case, align_unit, compact_allowed
 from cutegen.verification.compare import compare
 from cutegen.verification.tensors import Guarded, make_tensors
+from cutegen.views.sizes import sizes_of
 
 if TYPE_CHECKING:
     import torch
@@ -64,7 +65,8 @@ class OpCall:
 
     def look_at_memory(self, host: Host, error: Exception) -> None:
         """Raises NoMemory if the call failed because there is no memory for it, as `Host.look_at_memory` tells."""
-        sizes = {m: n for t in self.spec.tensors for m, n in zip(t.shape, self.tensors[t.name].view.shape, strict=True)}
+        shapes = {t.name: self.tensors[t.name].view.shape for t in self.spec.tensors}
+        sizes = sizes_of(self.spec.tensors, self.spec.static, shapes)
         host.look_at_memory(error, [x.buffer for x in self.tensors.values()], sizes)
 
 
@@ -127,12 +129,12 @@ def edges(host: Host) -> Iterator[OpCall]:
     spec = host.spec
     free = [mode for mode in spec.modes if mode not in spec.static]
     least = family_of(spec).accepted(
-        spec, {m: spec.static.get(m, max(1, spec.divisible.get(m, 1))) for m in spec.modes}
+        spec.by_view, {m: spec.static.get(m, max(1, spec.divisible.get(m, 1))) for m in spec.modes}
     )
     sizes = [] if least is None else [(least, -1), (least, 0)]
     sizes += [({**small(spec), mode: 0}, 1) for mode in free if mode in may_be_empty(spec)]
     for number, (one, sign) in enumerate(sizes):
-        if family_of(spec).refused(spec, one) is None:
+        if family_of(spec).refused(spec.by_view, one) is None:
             case = Case("op", "calls of the op at its edges", one, "padded", "integers", 71 + number)
             tensors = {t.tensor.name: _with_odd_strides(t) for t in _with_floats(spec, case, host.executor.device)}
             scalars = {name: x if isinstance(x, bool) else sign * x for name, x in _numbers(spec, 0).items()}
@@ -150,7 +152,7 @@ def _with_odd_strides(made: Guarded) -> Guarded:
 
 def may_be_empty(spec: KernelSpec) -> set[str]:
     """The modes along which a call may have no elements."""
-    own = op_of(spec).modes_that_may_be_empty(spec.compute, {t.name: t for t in spec.tensors})
+    own = op_of(spec).modes_that_may_be_empty(spec.compute, {t.name: t for t in spec.by_view.tensors})
     return {*own, *spec.lead.shape} - set(spec.static)
 
 
@@ -177,7 +179,7 @@ def _larger(spec: KernelSpec, sizes: Mapping[str, int]) -> dict[str, int]:
         along = [align_unit(t) for t in spec.tensors if mode == t.contiguous]
         step = lcm(max(1, spec.divisible.get(mode, 1)), *along)
         found[mode] = (sizes[mode] // step + 1) * step
-    return family_of(spec).accepted(spec, dict(found)) or dict(sizes)
+    return family_of(spec).accepted(spec.by_view, dict(found)) or dict(sizes)
 
 
 def _numbers(spec: KernelSpec, number: int) -> dict[str, int | float | bool]:

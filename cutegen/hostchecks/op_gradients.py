@@ -30,8 +30,10 @@ from cutegen.language.diagnostics import SpecError
 from cutegen.language.model import KernelSpec
 from cutegen.reference.bounds import Expected, evaluate
 from cutegen.reference.casting import cast
+from cutegen.reference.packed import of_arguments
 from cutegen.reference.rounding import Bounded
 from cutegen.verification.executor import CannotRun, load_module
+from cutegen.views.sizes import sizes_of
 
 if TYPE_CHECKING:
     import torch
@@ -167,13 +169,14 @@ class _Trial:
 
     def _taken(self, call: OpCall) -> bool:
         """Whether the kernels of the gradient take the sizes of a call as well."""
-        sizes = {m: n for t in call.tensors.values() for m, n in zip(t.tensor.shape, t.view.shape, strict=True)}
+        shapes = {name: t.view.shape for name, t in call.tensors.items()}
+        sizes = sizes_of(self.spec.tensors, self.spec.static, shapes)
         for by in (one.by for one in self.kernels):
             own = {mode: sizes[mode] for mode in by.modes}
             empty = {mode for mode, size in own.items() if size == 0}
             if (
                 not empty <= op_calls.may_be_empty(by)
-                or family_of(by).refused(by, own) is not None
+                or family_of(by).refused(by.by_view, own) is not None
                 or not by.takes(own)
             ):
                 return False
@@ -230,15 +233,16 @@ class _Trial:
         for one in self.kernels:
             own = {t.name: t for t in one.saved}
             tensors = {}
-            for tensor in (t for t in one.by.tensors if t.reads):
+            for tensor in (t for t in one.by.by_argument.tensors if t.reads):
                 like = own.get(tensor.name) or one.given[tensor.name]
                 value = done.kept[like.name]
                 if tensor.name not in own:
                     value = given.get(like.name, torch.zeros_like(value))
                 tensors[tensor.name] = strided(value, like.shape, tensor.shape)
             scalars = {s.name: done.call.scalars[s.name] for s in one.by.scalars}
-            for name, result in evaluate(one.by, tensors, scalars).items():
-                like, by = one.made[name], one.by.tensor(name)
+            expected = of_arguments(one.by, evaluate(one.by, tensors, scalars), tensors)
+            for name, result in expected.items():
+                like, by = one.made[name], one.by.by_argument.tensor(name)
                 rounded = cast(Bounded(result.value, result.bound, by.dtype), like.dtype)
                 value, bound = (strided(x, by.shape, like.shape) for x in (rounded.value, rounded.error))
                 found[like.name] = Expected(value, bound)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from itertools import zip_longest
 from typing import Any
 
+from cutegen.expressions.places import ONE
 from cutegen.hostchecks import op_calls
 from cutegen.language.model import KernelSpec
 
@@ -65,7 +66,7 @@ def _noted(op: Any, spec: KernelSpec, sizes: Mapping[str, int], scalars: op_call
     with FakeTensorMode():
         given = {}
         for tensor in op_calls.taken(spec):
-            shape, kind = [sizes.get(mode, 1) for mode in tensor.shape], getattr(torch, tensor.dtype.torch)
+            shape, kind = tensor.extents({ONE: 1, **sizes}), getattr(torch, tensor.dtype.torch)
             own = torch.empty(shape, dtype=kind)
             given[tensor.name] = own.requires_grad_(tensor.dtype.is_float and not tensor.writes)
         with Noting():  # type: ignore[no-untyped-call]

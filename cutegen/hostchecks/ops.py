@@ -7,6 +7,7 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
+from cutegen.codegen.views import constants_of
 from cutegen.dtypes import Dtype
 from cutegen.hostchecks import op_gradients
 from cutegen.hostchecks.judging import Check, Host, same_bits
@@ -16,6 +17,7 @@ from cutegen.hostchecks.sizes import turned
 from cutegen.hostchecks.wrong_tensors import OTHER_DTYPE
 from cutegen.language.model import Tensor
 from cutegen.reference.bounds import evaluate
+from cutegen.reference.packed import of_arguments
 from cutegen.reference.taking import index_of
 from cutegen.verification.executor import CannotRun
 
@@ -71,6 +73,7 @@ def _results(host: Host, one: OpCall) -> str:
     spec, given = host.spec, one.fresh()
     before = {name: x.clone() for name, x in given.items()}
     expected = evaluate(spec, {**one.values, **given}, one.scalars)
+    expected = of_arguments(spec, expected, {**one.values, **given})
     results = call(overload(host), spec, given, one.scalars)
     for tensor in made(spec):
         found = results[tensor.name]
@@ -140,13 +143,14 @@ def _of_any_size(host: Host, one: OpCall) -> str:
     from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
 
     def symbolic(tensor: Tensor, x: torch.Tensor) -> Any:
-        free = [mode not in spec.static for mode in tensor.shape]
+        free = [mode not in fixed for mode in tensor.shape]
         known = [DimDynamic.DYNAMIC if one else DimDynamic.STATIC for one in free]
         return mode.from_tensor(x, symbolic_context=StatelessSymbolicContext(dynamic_sizes=known))
 
     spec = host.spec
+    fixed = constants_of(spec)
     sizes = {m: n for t in spec.tensors for m, n in zip(t.shape, one.tensors[t.name].view.shape, strict=True)}
-    free = [m for m in sizes if m not in spec.static]
+    free = [m for m in sizes if m not in fixed]
     if any(sizes[m] < 2 for m in free) or len({sizes[m] for m in free}) < len(free):
         return ""  # of which torch itself says more
     plain = one.fresh()

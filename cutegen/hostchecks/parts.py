@@ -21,6 +21,7 @@ from cutegen.verification.compare import compare
 from cutegen.verification.executor import CannotRun, Far
 from cutegen.verification.places import input_for
 from cutegen.verification.tensors import Guarded, guarded, with_indices
+from cutegen.views.extents import modes_of, size_of
 
 if TYPE_CHECKING:
     import torch
@@ -80,11 +81,16 @@ def allowed(host: Host, wanted: Mapping[str, int]) -> dict[str, int]:
     for mode, least in wanted.items():
         step = max(1, spec.divisible.get(mode, 1))
         sizes[mode] = spec.static.get(mode, between(spec, mode, -(-least // step) * step))
-    sizes = family_of(spec).accepted(spec, sizes) or sizes
-    if host.whole is None or host.whole.spec is spec:
+    sizes = family_of(spec).accepted(spec.by_view, sizes) or sizes
+    if host.whole is None or host.whole.spec is host.plan.spec:
         return sizes
     whole = family_of(host.whole.spec).accepted(host.whole.spec, dict(sizes))
     return whole if whole is not None and spec.takes(whole) else sizes
+
+
+def is_packed(host: Host, mode: str) -> bool:
+    """Whether a size that is computed of a mode's says how large an argument is: none has some of its coordinates."""
+    return any(mode in modes_of(item) for t in host.spec.tensors if t.views for item in t.shape)
 
 
 def largest(host: Host, mode: str, sizes: Mapping[str, int]) -> int:
@@ -94,7 +100,7 @@ def largest(host: Host, mode: str, sizes: Mapping[str, int]) -> int:
     for number, tensor in enumerate(host.spec.tensors):
         if mode in tensor.shape:
             strides = strides_for(tensor, sizes, _layout(host), number)
-            step, others = strides[tensor.shape.index(mode)], prod(sizes[m] for m in tensor.shape if m != mode)
+            step, others = strides[tensor.shape.index(mode)], prod(size_of(m, sizes) for m in tensor.shape if m != mode)
             most = min(most, _BYTES // (tensor.dtype.bytes * max(step, others)))
     step = max(1, host.spec.divisible.get(mode, 1))
     return most // step * step
@@ -122,7 +128,7 @@ def _layout(host: Host) -> Layout:
     any that this kernel tells apart, as the kernel's own need be and no better, so that the other one is not taken.
     """
     others = host.whole.kernels if host.whole is not None else ()
-    own = {t.name: max(way.spec.tensor(t.name).align or 1 for way in host.plan.ways) for t in host.spec.tensors}
+    own = {t.name: max(way.spec.tensor(t.name).align or 1 for way in host.plan.ways) for t in host.plan.spec.tensors}
     better = any((t.align or 1) > own[t.name] for other in others for t in other.spec.tensors)
     return "offset" if better else "padded"
 
@@ -136,7 +142,7 @@ def _made(host: Host, call: Parts) -> tuple[list[object], tuple[Guarded, ...]]:
     near = call.near if mode in spec.taken else _with_few_places(spec, call.near)
     views, parts, layout = {}, [], _layout(host)
     for number, tensor in enumerate(spec.tensors):
-        shape, strides = tuple(near[m] for m in tensor.shape), strides_for(tensor, near, layout, number)
+        shape, strides = tensor.extents(near), strides_for(tensor, near, layout, number)
         data = input_for(spec, tensor, near, "random", 7 + number) if tensor.reads else None
         if data is not None and call.elsewhere is not None and mode in tensor.shape:
             zeros = [i for i, c in enumerate(call.coordinates) if c in call.elsewhere]
@@ -145,7 +151,7 @@ def _made(host: Host, call: Parts) -> tuple[list[object], tuple[Guarded, ...]]:
         parts.append(part)
         views[tensor.name] = part.view
         if mode in tensor.shape and near != call.sizes:
-            shape = tuple(call.sizes[m] for m in tensor.shape)
+            shape = tensor.extents(call.sizes)
             strides = strides_for(tensor, call.sizes, layout, number)
             far = Far(tensor, shape, strides, tensor.shape.index(mode), call.coordinates, call.elsewhere)
             view = host.executor.part_of(far, part.view)
@@ -170,7 +176,7 @@ def _with_few_places(spec: KernelSpec, near: Mapping[str, int]) -> Mapping[str, 
     indices = {index for tensor in spec.tensors if tensor.writes for _, index in tensor.at}
     written = [mode for tensor in spec.tensors for mode, index in tensor.at if index in indices]
     few = {m: max(1, spec.static.get(m, spec.divisible.get(m, 1))) for m in written}
-    return (family_of(spec).accepted(spec, {**near, **few}) or near) if written else near
+    return (family_of(spec).accepted(spec.by_view, {**near, **few}) or near) if written else near
 
 
 def _expected(host: Host, call: Parts, parts: Sequence[Guarded]) -> Mapping[str, Expected]:

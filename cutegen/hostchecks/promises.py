@@ -300,7 +300,7 @@ def _inputs_fit(host: Host, sizes: Mapping[str, int]) -> str:
         return f"makes {len(first)} arguments, not {len(tensors) + len(spec.scalars)}"
     whole = {mode: host.case.sizes[mode] for mode in spec.modes}
     for tensor, x in zip(tensors, first, strict=False):
-        wanted = (f"torch.{tensor.dtype.torch}", tuple(whole[mode] for mode in tensor.shape))
+        wanted = (f"torch.{tensor.dtype.torch}", tensor.extents(whole))
         if not isinstance(x, torch.Tensor) or (str(x.dtype), tuple(x.shape)) != wanted:
             return (
                 f"makes {tensor.argument} as {x.dtype} {list(x.shape)}" if isinstance(x, torch.Tensor) else "no tensor"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from cutegen.contract import copies
 from cutegen.hostchecks.asked import family_of
 from cutegen.hostchecks.judging import Check, Host, unnamed
+from cutegen.hostchecks.packed import between, telling
 from cutegen.hostchecks.parts import COORDINATES
 from cutegen.language.model import KernelSpec, Tensor
 from cutegen.verification.asked import op_of
@@ -48,8 +49,8 @@ def small(spec: KernelSpec) -> dict[str, int]:
             )
             step = max(1, spec.divisible.get(mode, 1))
             sizes[mode] = spec.static.get(mode, -(-least // step) * step + i * step * bool(along))
-        sizes = family_of(spec).accepted(spec, sizes) or sizes
-        if max(prod(sizes[mode] for mode in tensor.shape) for tensor in spec.tensors) <= _ELEMENTS:
+        sizes = family_of(spec).accepted(spec.by_view, sizes) or sizes
+        if max(prod(tensor.extents(sizes)) for tensor in spec.tensors) <= _ELEMENTS:
             break
     return sizes
 
@@ -80,7 +81,7 @@ def _wide_case(host: Host) -> Case | None:
     Of several kernels it is one for that which has the smallest tensors of the kind.
     """
     usual = min((kernel.ways[0].spec for kernel in host.plan.kernels), key=lambda spec: prod(small(spec).values()))
-    aligned = {t.name: t.align or 1 for t in usual.tensors if t.align != host.spec.tensor(t.name).align}
+    aligned = {t.name: t.align or 1 for t in usual.tensors if t.align != host.plan.spec.tensor(t.name).align}
     sizes = small(usual)
     taken = host.spec.takes(sizes) and usual.takes(sizes)
     return replace(host.case, sizes=sizes, aligned=aligned) if taken else None
@@ -90,8 +91,9 @@ def made_of(host: Host, names: Iterable[str], sizes: Mapping[str, int]) -> dict[
     """The tensors of those names, aligned as those of the call, with other sizes."""
     made = {}
     for tensor in map(host.spec.tensor, names):
-        tensor = replace(tensor, align=host.case.aligned.get(tensor.name, tensor.align))
-        shape = tuple(sizes[m] for m in tensor.shape)
+        aligned = [host.case.aligned[name] for name in tensor.names if name in host.case.aligned]
+        tensor = replace(tensor, align=max(aligned, default=tensor.align))
+        shape = tensor.extents(sizes)
         data = input_for(host.spec, tensor, sizes, "integers", 3)
         strides = strides_for(tensor, sizes, "padded")
         made[tensor.name] = guarded(tensor, shape, strides, host.executor.device, data=data).view
@@ -105,8 +107,10 @@ def _having(spec: KernelSpec, mode: str) -> list[Tensor]:
 def _disagreeing(host: Host) -> Iterator[Check]:
     """Sizes that differ between tensors, that are fixed, or that a number does not divide."""
     spec, sizes = host.spec, host.case.sizes
+    for tensor in (t for t in spec.tensors if t.views):
+        yield from between(host, tensor)
     for mode in spec.modes:
-        having = _having(spec, mode)
+        having = telling(spec, mode)
         names, arguments = [t.name for t in having], tuple(t.argument for t in having)
         step = max(1, spec.divisible.get(mode, 1))
         larger = {**sizes, mode: sizes[mode] + step}
@@ -114,10 +118,10 @@ def _disagreeing(host: Host) -> Iterator[Check]:
             for tensor in having:  # sizes of 1 as well, which torch would repeat
                 what, other = f"{mode} is {size}, elsewhere {sizes[mode]}", {**sizes, mode: size}
                 yield host.refuses(tensor.argument, what, made_of(host, [tensor.name], other), arguments)
-        if mode in spec.static:
+        if mode in spec.static and having:
             what = f"{mode} is {larger[mode]}, fixed at {spec.static[mode]}"
             yield host.refuses(arguments[0], what, made_of(host, names, larger), arguments)
-        elif step > 1:
+        elif step > 1 and having:
             for more in sorted({1, step // 2}):
                 odd = {**sizes, mode: sizes[mode] + more}
                 what = f"{mode} is {odd[mode]}, which {step} does not divide"
@@ -129,9 +133,9 @@ def _not_taken(host: Host) -> Iterator[Check]:
     spec, sizes = host.spec, host.case.sizes
     for mode in (m for m in spec.lead.shape if m not in spec.static):
         more = {**sizes, mode: sizes[mode] + max(1, spec.divisible.get(mode, 1))}
-        refused = family_of(spec).refused(spec, more)
+        refused = family_of(spec).refused(spec.by_view, more)
         if refused is not None:
-            names, arguments = ([getattr(t, key) for t in _having(spec, mode)] for key in ("name", "argument"))
+            names, arguments = ([getattr(t, key) for t in telling(spec, mode)] for key in ("name", "argument"))
             arguments += [spec.output.argument] * (spec.output.argument not in arguments)
             yield host.refuses(spec.output.argument, refused, made_of(host, names, more), arguments)
             return
@@ -142,7 +146,7 @@ def _meaningless_strides(host: Host, of: str) -> Iterator[Check]:
     elements. `of` is added to the checks' names.
     """
     spec = host.spec
-    empty = op_of(spec).modes_that_may_be_empty(spec.compute, {t.name: t for t in spec.tensors})
+    empty = op_of(spec).modes_that_may_be_empty(spec.compute, {t.name: t for t in spec.by_view.tensors})
     free = [m for m in spec.modes if m not in spec.static and (m in empty or m in spec.lead.shape)]
     without = [(mode, {**host.case.sizes, mode: 0}) for mode in free]
     ways = (
@@ -154,7 +158,9 @@ def _meaningless_strides(host: Host, of: str) -> Iterator[Check]:
     for where, cases, strided in ways:
         for mode, sizes in cases:
             having = _having(spec, mode)
-            if family_of(spec).refused(spec, sizes) is not None:
+            if not having:  # of a size that is computed more than one element is left
+                continue
+            if family_of(spec).refused(spec.by_view, sizes) is not None:
                 continue
             made = made_of(host, [t.name for t in spec.tensors], sizes)
             for tensor in having:
@@ -170,7 +176,7 @@ def where_strides_mean_nothing(host: Host) -> Iterator[tuple[str, dict[str, int]
         written = {name for t in spec.tensors if t.writes for _, name in t.at}
         indices = [spec.tensor(name) for t in spec.tensors for m, name in t.at if m == mode and name in written]
         sizes |= {m: 1 for index in indices for m in index.shape}  # no two elements are written at one place
-        if family_of(spec).refused(spec, sizes) is None:
+        if family_of(spec).refused(spec.by_view, sizes) is None:
             yield mode, sizes
 
 
@@ -331,9 +337,13 @@ def _far(host: Host, sizes: Mapping[str, int], what: str, taken: bool | None = N
     no addresses: no machine need have room for those.
     """
     spec = host.spec
-    accepted = family_of(spec).accepted(spec, dict(sizes))
+    accepted = family_of(spec).accepted(spec.by_view, dict(sizes))
     if accepted is None or max(accepted.values()) > 2 * max(sizes.values()):
         return
+    largest = max(max(t.extents(accepted), default=1) for t in spec.tensors)
+    blocks = family_of(spec).blocks(host.plan, accepted) if taken else 0
+    if taken and (largest > COORDINATES or blocks >= _COORDINATES):
+        taken = None  # packed arguments are larger than their views, and fixed sizes may make more tiles of each size
     if taken is False and accepted != dict(sizes):
         accepted = dict(sizes)  # it is to be refused
     if sum(scratch.bytes(accepted) for scratch in host.scratch) > _SCRATCH:
@@ -372,7 +382,7 @@ def _far(host: Host, sizes: Mapping[str, int], what: str, taken: bool | None = N
 
 def _room(host: Host, sizes: Mapping[str, int]) -> int:
     """How many bytes there are from the first element of a tensor to its last, of all tensors together."""
-    shapes = [(t, [sizes[m] for m in t.shape], strides_for(t, sizes, "padded")) for t in _uncopied(host).tensors]
+    shapes = [(t, t.extents(sizes), strides_for(t, sizes, "padded")) for t in _uncopied(host).tensors]
     return sum(t.dtype.bytes * (1 + sum((n - 1) * s for n, s in zip(*of, strict=True))) for t, *of in shapes)
 
 
@@ -380,6 +390,6 @@ def never_touched(host: Host, sizes: Mapping[str, int]) -> dict[str, torch.Tenso
     """Tensors of these sizes that nobody looks into. Raises MemoryError where there are not so many addresses."""
     made = {}
     for tensor in _uncopied(host).tensors:
-        shape, strides = tuple(sizes[m] for m in tensor.shape), strides_for(tensor, sizes, "padded")
+        shape, strides = tensor.extents(sizes), strides_for(tensor, sizes, "padded")
         made[tensor.name] = host.executor.untouched(tensor, shape, strides)
     return made

@@ -51,6 +51,9 @@ def checks(host: Host, number: int) -> Iterator[Check]:
         data = input_for(host.spec, tensor, sizes, "integers", 7)
         return guarded(tensor, shape, strides, executor.device, data=data, number=number, shift=shift).view
 
+    def size(mode: str) -> int:
+        return dict(zip(tensor.shape, shape, strict=True)).get(mode, 1)
+
     def wrong(what: str, view: torch.Tensor) -> Check:
         return host.refuses(tensor.argument, what, {tensor.name: view})
 
@@ -65,17 +68,17 @@ def checks(host: Host, number: int) -> Iterator[Check]:
     if len(shape) > 1:
         yield wrong("one mode too few", view[0])
     for mode in tensor.shape:
-        if mode != major and case.sizes[mode] > 1 and case.sizes.get(major, 1) > 1:
+        if mode != major and size(mode) > 1 and size(major) > 1:
             transposed = strides_for(replace(tensor, major=mode), case.sizes, "padded")
             yield wrong(f"{mode}-major instead of {major}-major", fresh(shape, transposed))
     for number, mode in enumerate(tensor.dense[:-1], start=1):
-        if case.sizes[mode] > 1 and case.sizes[tensor.dense[number]] > 1:
+        if size(mode) > 1 and size(tensor.dense[number]) > 1:
             apart = strides_for(replace(tensor, dense=tensor.dense[number:]), case.sizes, "padded")
             yield wrong(f"gaps between the elements at {mode} and at the next", fresh(shape, apart))
-    if case.sizes.get(major, 1) > 1:
+    if size(major) > 1:
         yield wrong("every other element", fresh(shape, tuple(2 * s for s in strides)))
     for position, mode in enumerate(tensor.shape):
-        if tensor.writes and mode != major and case.sizes[mode] > 1:
+        if tensor.writes and mode != major and size(mode) > 1:
             same = tuple(0 if i == position else s for i, s in enumerate(strides))
             yield wrong(f"stride 0 along {mode}: elements that share memory", view.as_strided(shape, same))
             inside = max((s * (n - 1) for s, n in zip(strides, shape, strict=True) if s < strides[position]), default=0)
@@ -86,11 +89,11 @@ def checks(host: Host, number: int) -> Iterator[Check]:
     if (others := turned(tensor, view)) is not None:
         placed = {tensor.name: fresh(shape, others)}
         yield host.takes(tensor.argument, "modes in another order in memory", placed)
-    size, align = tensor.dtype.bytes, tensor.align or tensor.dtype.bytes
-    if align > size:
+    align = tensor.align or tensor.dtype.bytes
+    if align > tensor.dtype.bytes:
         yield wrong(f"base address aligned to {align // 2} bytes only", fresh(shape, strides, align // 2))
         for position, mode in enumerate(tensor.shape):
-            if mode != major and case.sizes[mode] > 1:
+            if mode != major and size(mode) > 1:
                 # modes further out move along, so that this stride is what is wrong first
                 odd = tuple(s + 1 if i == position else s for i, s in enumerate(strides))
                 yield wrong(f"stride of {mode} breaks {align}-byte alignment", fresh(shape, odd))

@@ -158,6 +158,8 @@ def _check_target(
         if not known[target].writes:
             read = target in statement.names()
             help = f"write `role: {'inout' if read else 'out'}` at the tensor {target}"
+            if (view := known[target].view) is not None:
+                help = f"write `role: inout` at the argument {view.partition('[')[0]}"
             say(ctx, "CG122", f"compute assigns to `{target}`, whose role is in", number, place, help)
     elif target in [s.name for s in scalars]:
         message = f"compute assigns to the scalar `{target}`"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from cutegen.dtypes import Dtype
 from cutegen.expressions.parsing import NO_NAMES
 from cutegen.expressions.places import ONE
@@ -24,12 +26,14 @@ from cutegen.language.names import (
     shown,
     suggestion,
 )
+from cutegen.language.packed import packed
+from cutegen.views.extents import is_computed, modes_of
 
 KEYS = keys_of(KernelSpec)
 MAX_ALIGN = 1024
 _PARTS = (
-    "each mode has a name of its own; the parts of a packed tensor are declared as tensors of their own, to which "
-    "views such as `x[:, :n]` and `x[:, n:]` are passed: they are not copied"
+    "each mode has a name of its own; only an argument that has views may have a size that is computed: declare its "
+    'parts as `G: {shape: [M, N], view: "X[:, :N]"}`'
 )
 
 
@@ -52,20 +56,25 @@ def check_kernel_name(ctx: Context) -> None:
 
 
 def tensors(ctx: Context) -> tuple[Tensor, ...]:
-    """Every tensor as declared, after checking each by itself."""
+    """Every tensor as declared, after checking each by itself; arguments that are packed have their views."""
     found: tuple[Tensor, ...] = KEYS["tensors"].kind.read(ctx.data["tensors"], ctx, ("tensors",))
-    for tensor in found:
+    found = packed(ctx, found)
+    for tensor in (one for argument in found for one in (argument, *argument.views)):
         name, shape = tensor.name, tensor.shape
         for i, mode in enumerate(shape):
             if mode != ONE and mode in shape[:i]:
                 help = "give every mode a name of its own"
                 ctx.say("CG115", f"`{name}` has the mode `{shown(mode)}` twice", "tensors", name, "shape", i, help=help)
+            if mode.isdigit() and mode != ONE and not tensor.views:
+                message = f"`tensors.{name}.shape.{i}` must be at most 1, not {mode}"
+                help = "name the mode, and fix its size under `static:`"
+                ctx.say("CG105", message, "tensors", name, "shape", i, help=help)
         if tensor.major is not None and tensor.major not in tensor.modes:
             help = suggestion(tensor.major, tensor.modes, f"modes of {name}")
             message = f"`{shown(tensor.major)}` is not a mode of `{name}`"
             ctx.say("CG116", message, "tensors", name, "major", help=help)
         check_align(ctx, tensor)
-    return found
+    return tuple(t if t.views else replace(t, shape=tuple(ONE if m.isdigit() else m for m in t.shape)) for t in found)
 
 
 def check_align(ctx: Context, tensor: Tensor) -> None:
@@ -91,13 +100,18 @@ def check_names(ctx: Context, tensors: tuple[Tensor, ...], scalars: tuple[Scalar
     """
     places: dict[tuple[str, str], tuple[tuple[str | int, ...], bool]] = {}
     for tensor in tensors:
-        places["tensor", tensor.name] = (("tensors", tensor.name), True)
+        for name in (tensor.name, *(view.name for view in tensor.views)):
+            places["tensor", name] = (("tensors", name), True)
     for scalar in scalars:
         places["scalar", scalar.name] = (("scalars", scalar.name), True)
-    for tensor in tensors:
+    for tensor in (one for argument in tensors for one in (argument, *argument.views)):
         for mode in tensor.modes:
             i = tensor.shape.index(mode)
-            places.setdefault(("mode", mode), (("tensors", tensor.name, "shape", i), False))
+            if tensor.views and is_computed(mode):
+                for part in modes_of(mode):
+                    places.setdefault(("mode", part), (("tensors", tensor.name, "shape", i), False))
+            elif not mode.isdigit():
+                places.setdefault(("mode", mode), (("tensors", tensor.name, "shape", i), False))
     kernel = ctx.data["kernel"]
     named = [kernel, *(name for kind, name in places if kind != "scalar")]
     if op_named(ctx.data["op"]).has_product and (sources := derived_from(kernel, named[1:], DERIVED_CONSTANTS)):
@@ -160,4 +174,8 @@ def unknown_name(ctx: Context, statement: int, name: str, start: int, end: int, 
     help = f"did you mean `{near}`?" if near else f"declare it under tensors or scalars; there are {there}"
     path = ("compute",) if isinstance(ctx.data["compute"], str) else ("compute", statement)
     span = ctx.variant.place(path, start, end - start)
+    if parts := [view for view, own in ctx.data["tensors"].items() if str(own.get("view", "")).startswith(f"{name}[")]:
+        message = f"compute names `{name}`, an argument that has views"
+        ctx.say("CG121", message, span=span, help=f"name its views {', '.join(parts)}, or give it one more")
+        return
     ctx.say("CG121", f"`{shown(name)}` is neither a tensor nor a scalar", span=span, help=help)

@@ -114,16 +114,18 @@ class Text(Kind):
 
 @dataclass(frozen=True)
 class ModeName(Kind):
-    """The name of a mode, or the number 1 for one that has no name, along which a tensor broadcasts."""
+    """The name of a mode, or the number 1 for one that has no name, along which a tensor broadcasts. In an argument
+    that has views it may be a size that is computed, or a number.
+    """
 
     def schema(self, says: str) -> dict[str, Any]:
-        return {"description": says, "type": ["string", "integer"], "minimum": 1, "maximum": 1}
+        return {"description": says, "type": ["string", "integer"], "minimum": 1, "maximum": MAX_INT}
 
     def read(self, value: str | int, ctx: ValueReader, path: Path) -> str:
         return str(value)
 
     def write(self, value: str) -> str | int:
-        return 1 if value == ONE else value
+        return int(value) if value.isdigit() else value
 
 
 @dataclass(frozen=True)
@@ -351,25 +353,6 @@ class Named(Kind):
 
     def write(self, value: Sequence[Any]) -> dict[str, Any]:
         return {one.name: Record(self.record).write(one) for one in value}
-
-
-@dataclass(frozen=True)
-class OneOrMore(Kind):
-    """A text, or a list of texts: a tuple of texts in the model, empty where nothing is written."""
-
-    most: int
-    longest: int
-
-    def schema(self, says: str) -> dict[str, Any]:
-        one = {"type": "string", "minLength": 1, "maxLength": self.longest}
-        several = {"minItems": 1, "maxItems": self.most, "uniqueItems": True, "items": one}
-        return {"description": says, "type": ["string", "array"], **{k: one[k] for k in one if k != "type"}, **several}
-
-    def read(self, value: str | Sequence[str], ctx: ValueReader, path: Path) -> tuple[str, ...]:
-        return (value,) if isinstance(value, str) else tuple(value)
-
-    def write(self, value: Sequence[str]) -> str | list[str]:
-        return value[0] if len(value) == 1 else list(value)
 
 
 @dataclass(frozen=True)

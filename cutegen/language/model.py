@@ -17,7 +17,6 @@ from cutegen.atoms.targets import TARGETS
 from cutegen.dtypes import Dtype
 from cutegen.expressions.tree import Compute
 from cutegen.language.counts import Count
-from cutegen.language.diagnostics import START, Diagnostic, Severity, Span
 from cutegen.language.kinds import (
     MAX_INT,
     ByName,
@@ -37,11 +36,15 @@ from cutegen.language.kinds import (
 )
 from cutegen.language.modes import Mode, Segments
 from cutegen.language.signature import Signature
+from cutegen.language.source import Source as Source
 from cutegen.language.tensor import Role as Role
 from cutegen.language.tensor import Tensor as Tensor
-from cutegen.language.tensor import with_elements, with_rows
+from cutegen.language.tensor import Tensors, with_elements, with_rows
 from cutegen.language.torch_key import TorchOp
 from cutegen.language.values import ValueReader
+from cutegen.views.cuts import with_arguments, with_views
+from cutegen.views.extents import is_computed
+from cutegen.views.sizes import computed_modes
 
 LANGUAGE = 1  # the version of the language, which every spec says with `cutegen: 1`
 MAX_STATEMENTS = 64  # of compute
@@ -151,43 +154,6 @@ class Expect:
     )
 
 
-@dataclass(frozen=True)
-class Source:
-    """Where a spec came from: its text's path (as shown to people) and the place of every key and value.
-
-    `keys` and `values` map a path into the document, `("tensors", "A", "align")`, to a place.
-    """
-
-    path: str = "<spec>"
-    keys: Mapping[Path, Span] = field(default_factory=dict)
-    values: Mapping[Path, Span] = field(default_factory=dict)
-
-    def at(self, *path: str | int, key: bool = False) -> Span:
-        """The place of a value (or of its key); of the nearest enclosing one that was written, if it was left out."""
-        if key and path in self.keys:
-            return self.keys[path]
-        while path:
-            if path in self.values:
-                return self.values[path]
-            path = path[:-1]
-            if path in self.keys:  # point at the key of what encloses it, not at its whole block
-                return self.keys[path]
-        return START
-
-    def diagnostic(
-        self,
-        code: str,
-        message: str,
-        *path: str | int,
-        key: bool = False,
-        span: Span | None = None,
-        severity: Severity = "error",
-        notes: tuple[str, ...] = (),
-        help: str | None = None,
-    ) -> Diagnostic:
-        return Diagnostic(code, message, span or self.at(*path, key=key), self.path, severity, notes, help)
-
-
 if TYPE_CHECKING:  # `KernelSpec` alone is that of any family
     from typing_extensions import TypeVar as TypeVarWithDefault
 
@@ -247,7 +213,7 @@ class KernelSpec(Signature[Tensor], Generic[S]):
     )
     op: str = key(OpName(), "Kind of kernel:", default=MISSING, required=True)
     tensors: tuple[Tensor, ...] = key(
-        Named(Tensor, "tensor", least=1, most=32),
+        Tensors(Tensor, "tensor", least=1, most=32),
         "The tensors by name, in the order of the generated function's parameters, and of its results.",
         default=MISSING,
         required=True,
@@ -310,6 +276,7 @@ class KernelSpec(Signature[Tensor], Generic[S]):
         Record(Expect), "Assertions on the compiled artefact, checked for every target.", factory=Expect, block=True
     )
     source: Source = field(default=Source(), compare=False, repr=False)
+    arguments: tuple[Tensor, ...] = ()  # where `tensors` are those of the kernel, and some are views of these
     within: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # least and largest, for one of several cases
     has_module: bool = field(default=True, compare=False)  # whether `modules` lets `cutegen build` write its module
 
@@ -339,18 +306,54 @@ class KernelSpec(Signature[Tensor], Generic[S]):
         return next(t for t in self.tensors if t.name == name)
 
     @cached_property
-    def by_element(self) -> KernelSpec[S]:
-        """The same kernel on tensors that have an element for each coordinate: those taken `at` places elsewhere are
-        those that indexing by the places makes. Those with one row for each segment have one for each row of them,
-        unless a matrix product multiplies them. It is the spec itself where no tensor is of either kind.
+    def by_view(self) -> KernelSpec[S]:
+        """The same kernel with the tensors that it has: instead of arguments that are packed their views. It is the
+        spec itself where no argument is.
         """
-        tensors = with_rows(with_elements(self.tensors), self.factors)
-        return self if tensors == self.tensors else replace(self, tensors=tensors)
+        if not any(tensor.views for tensor in self.tensors):
+            return self
+        values = dict(self.source.values)
+        tensors = with_views(self.tensors, self.static, self.divisible)
+        for tensor in tensors:
+            if tensor.view is not None and tensor.align is not None:
+                values["tensors", tensor.name, "align"] = self.source.at("tensors", tensor.name, "view")
+        source = replace(self.source, values=values)
+        return replace(self, tensors=tensors, arguments=self.tensors, source=source)
+
+    @cached_property
+    def by_argument(self) -> KernelSpec[S]:
+        """The same kernel with the arguments of its function. It is the spec itself where no argument is packed."""
+        if not self.arguments:
+            return self
+        found = replace(self, tensors=with_arguments(self.tensors, self.arguments), arguments=())
+        found.__dict__["by_view"] = self  # with all that planning found
+        return found
+
+    @cached_property
+    def by_element(self) -> KernelSpec[S]:
+        """The same kernel on tensors that have an element for each coordinate: views instead of packed arguments, and
+        those taken `at` places elsewhere are those that indexing by the places makes. Those with one row for each
+        segment have one for each row of them, unless a matrix product multiplies them. It is the spec itself where no
+        tensor is of such a kind.
+        """
+        spec = self.by_view
+        tensors = with_rows(with_elements(spec.tensors), self.factors)
+        return spec if tensors == spec.tensors else replace(spec, tensors=tensors)
 
     @cached_property
     def taken(self) -> frozenset[str]:
-        """The modes along which elements are taken `at` places: they have sizes, and no coordinates in `compute`."""
-        return frozenset(mode for tensor in self.tensors for mode, _ in tensor.at)
+        """The modes that memory has, and no coordinates in `compute`: those along which elements are taken `at` places,
+        and those of arguments that no view has.
+        """
+        return frozenset(mode for tensor in self.tensors for mode, _ in tensor.at) | {*self._beside}
+
+    @cached_property
+    def _beside(self) -> tuple[str, ...]:
+        """The modes of packed arguments that none of the kernel's tensors has."""
+        having = {mode for tensor in self.by_view.tensors for mode in tensor.shape}
+        packed = tuple(t for t in self.by_argument.tensors if t.views)
+        plain = (mode for t in packed for mode in t.shape if not is_computed(mode))
+        return tuple(m for m in dict.fromkeys((*plain, *computed_modes(packed))) if m not in having)
 
     @cached_property
     def factors(self) -> frozenset[str]:
@@ -372,4 +375,5 @@ class KernelSpec(Signature[Tensor], Generic[S]):
     @cached_property
     def modes(self) -> tuple[str, ...]:
         """Every mode, in order of first appearance, those of the leading tensor first."""
-        return tuple(dict.fromkeys((*self.lead.shape, *(mode for tensor in self.tensors for mode in tensor.shape))))
+        own = (mode for tensor in self.by_view.tensors for mode in tensor.shape)
+        return tuple(dict.fromkeys((*self.lead.shape, *own, *self._beside)))

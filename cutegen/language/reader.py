@@ -21,11 +21,13 @@ from cutegen.language.matrix import Variant, expand, source_of
 from cutegen.language.model import Expect, KernelSpec, Schedule, Verify
 from cutegen.language.modules import marked
 from cutegen.language.names import shown
+from cutegen.language.packed import kernel_tensors
 from cutegen.language.segments import check_segments, modes_declared, with_segments
 from cutegen.language.shapes import MAX_VERIFIED, Promises, bench, check_places, check_shapes
 from cutegen.language.torch_ops import torch_op
 from cutegen.language.tuning import tune
 from cutegen.registry import family_of
+from cutegen.views.extents import is_computed, modes_of
 
 _CHARACTERS = re.compile(r"\[(?:!.|[^!])[^\]]*\]")  # of a glob, as fnmatch reads it
 
@@ -131,14 +133,17 @@ def _spec(variant: Variant) -> tuple[KernelSpec | None, list[Diagnostic]]:
     written = ctx.data.get("schedule", {})
     check_kernel_name(ctx)
     named = modes_declared(ctx)
-    declared, numbers = with_segments(tensors(ctx), named), scalars(ctx)
+    arguments, numbers = with_segments(tensors(ctx), named), scalars(ctx)
+    declared = kernel_tensors(ctx, arguments)
     known = {tensor.name: tensor for tensor in declared}
-    check_names(ctx, declared, numbers)
+    check_names(ctx, arguments, numbers)
     shaped = op.check_places(ctx, declared) & check_segments(ctx, op, named, declared)
     statements = compute(ctx, op, declared, numbers, shaped=shaped)
     texts = ctx.data["compute"]
     kept = kept_in([texts] if isinstance(texts, str) else texts)
-    modes = tuple(dict.fromkeys([*(mode for tensor in declared for mode in tensor.modes), *kept]))
+    packed = [item for argument in arguments if argument.views for item in argument.modes]
+    computed = [mode for item in packed for mode in (modes_of(item) if is_computed(item) else (item,))]
+    modes = tuple(dict.fromkeys((*(mode for tensor in declared for mode in tensor.modes), *computed, *kept)))
     static, divisible = promises(ctx, modes)
     static |= dict.fromkeys([ONE for tensor in declared if ONE in tensor.shape], 1)
     schedule: Schedule
@@ -154,14 +159,14 @@ def _spec(variant: Variant) -> tuple[KernelSpec | None, list[Diagnostic]]:
     verify = _verify(ctx, promises_kept, may_be_empty)
     measured = bench(ctx, promises_kept)
     expect = _expect(ctx)
-    op_of_torch = torch_op(ctx, declared, numbers)
+    op_of_torch = torch_op(ctx, arguments, numbers)
     if has_errors(ctx.found) or statements is None:
         return None, ctx.found
     spec: KernelSpec = KernelSpec(
         kernel=ctx.data["kernel"],
         summary=ctx.data.get("summary", ""),
         op=op.name,
-        tensors=declared,
+        tensors=arguments,
         declared_modes=named,
         scalars=numbers,
         compute=statements,

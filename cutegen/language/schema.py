@@ -60,7 +60,7 @@ def _schema_of(of: tuple[Family, ...]) -> Mapping[str, Any]:
             "type": "string",
             "pattern": "^\\{[A-Za-z_][A-Za-z0-9_]*\\}$",
         },
-        "tensor": Record(Tensor).schema("One tensor."),
+        "tensor": _tensor(),
         "mode": Record(Mode).schema("One mode that is cut into segments."),
     }
     for family in of:
@@ -80,6 +80,14 @@ def _schema_of(of: tuple[Family, ...]) -> Mapping[str, Any]:
         "allOf": [of_family(family, of) for family in of],
         "definitions": definitions,
     }
+
+
+def _tensor() -> dict[str, Any]:
+    """The schema of one tensor, which has a shape and a type unless it is a view."""
+    own = Record(Tensor).schema("One tensor.")
+    keys = ("shape", "dtype")
+    says = {key: {"description": own["properties"][key]["description"]} for key in keys}
+    return {**own, "if": {"not": {"required": ["view"]}}, "then": {"properties": says, "required": [*keys]}}
 
 
 def schedule_schema(op: str, schedule: Any) -> Mapping[str, Any]:

@@ -15,6 +15,9 @@ class Argument(Protocol):
     def name(self) -> str: ...
 
     @property
+    def names(self) -> tuple[str, ...]: ...  # what `compute` calls it
+
+    @property
     def reads(self) -> bool: ...
 
 
@@ -40,12 +43,13 @@ class Signature(Generic[T]):
     @cached_property
     def outputs(self) -> tuple[T, ...]:
         """The tensors that the function returns: those that are written, in the order of `tensors`."""
-        return tuple(t for t in self.tensors if t.name in self.compute.targets)
+        return tuple(t for t in self.tensors if any(name in self.compute.targets for name in t.names))
 
     @cached_property
     def assigned(self) -> tuple[T, ...]:
         """The outputs in the order in which `compute` assigns to them."""
-        return tuple(sorted(self.outputs, key=lambda tensor: self.compute.targets.index(tensor.name)))
+        targets = self.compute.targets
+        return tuple(sorted(self.outputs, key=lambda t: min(targets.index(n) for n in t.names if n in targets)))
 
     @cached_property
     def output(self) -> T:

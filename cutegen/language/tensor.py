@@ -16,12 +16,15 @@ from cutegen.language.kinds import (
     IsWritten,
     Items,
     ModeName,
+    Named,
     Path,
+    Record,
     Text,
     key,
 )
 from cutegen.language.modes import Segments
 from cutegen.language.values import ValueReader
+from cutegen.views.extents import size_of
 
 Role = Literal["in", "out", "inout"]
 
@@ -47,11 +50,11 @@ class Tensor:
     name: str
     shape: tuple[str, ...] = key(
         Items(ModeName(), most=5),
-        "Names of its modes, at most 5; one name has one size in all tensors. A 1 has no name, and broadcasts.",
+        "Names of its modes, at most 5; one name has one size in all tensors. A 1 has no name, and broadcasts. An "
+        "argument that has views may have computed sizes, such as `2*N`; a view may leave out names that follow.",
         default=MISSING,
-        required=True,
     )
-    dtype: Dtype = key(DtypeName(), "Element type.", default=MISSING, required=True)
+    dtype: Dtype = key(DtypeName(), "Element type; that of a view is its argument's.", default=MISSING)
     major: str | None = key(Text(), "The contiguous mode, the one with stride 1.")
     align: int | None = key(
         Integer(1, 1024),
@@ -69,8 +72,15 @@ class Tensor:
         "place that `ids` has.",
         default=(),
     )
+    view: str | None = key(
+        Text(most=300),
+        "The part of an argument that the tensor is, as an index of torch: `GU[:, :N]`. Type, alignment and role are "
+        "those of the argument.",
+    )
     dense: tuple[str, ...] = ()  # the last modes, where the kernel takes them as one: no gaps are between them
     segments: tuple[Segments, ...] = ()  # those that its modes are cut into
+    views: tuple[Tensor, ...] = ()  # of a packed argument: the tensors that the kernel has instead of it
+    step: int = 1  # elements from one to the next along `major`: of a view, maybe others; 0: no one number
 
     @property
     def modes(self) -> tuple[str, ...]:  # those that have names
@@ -86,6 +96,15 @@ class Tensor:
         return self.role in ("in", "inout")
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """Its names in `compute`: its own, or those of its views."""
+        return tuple(view.name for view in self.views) or (self.name,)
+
+    def runs_along(self, mode: str | None) -> bool:
+        """Whether neighbours along a mode are neighbours in memory."""
+        return self.major == mode and self.step == 1
+
+    @property
     def writes(self) -> bool:
         return self.role in ("out", "inout")
 
@@ -93,6 +112,31 @@ class Tensor:
     def argument(self) -> str:
         """The name of the generated function's parameter."""
         return self.name.lower()
+
+    def extents(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
+        """Its shape in a call with these sizes of modes. Raises KeyError for a mode without a size."""
+        return tuple(size_of(item, sizes) for item in self.shape)
+
+
+@dataclass(frozen=True)
+class Tensors(Named):
+    """The tensors of a spec, arguments and views. Of a view only that is read and written which is its own: the rest is
+    that of its argument, in which the model has it.
+    """
+
+    def read(self, value: Mapping[str, Any], ctx: ValueReader, path: Path) -> tuple[Any, ...]:
+        given = {name: {"dtype": Dtype.f32.value, "shape": [], **inner} for name, inner in value.items()}
+        return super().read(given, ctx, path)
+
+    def write(self, value: Sequence[Any]) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for tensor in (one for argument in value for one in (argument, *argument.views)):
+            own = {"shape": [], **Record(self.record).write(tensor)}
+            found[tensor.name] = own if tensor.view is None else {name: own[name] for name in OF_VIEWS}
+        return found
+
+
+OF_VIEWS = ("shape", "view")  # the keys of a view
 
 
 def element_modes(tensor: Tensor, tensors: Sequence[Tensor]) -> tuple[str, ...]:

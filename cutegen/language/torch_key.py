@@ -2,12 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from cutegen.language.kinds import OneOrMore, Text, key
+from cutegen.language.kinds import Kind, Path, Text, key
 from cutegen.language.names import MAX_KERNEL_NAME
+from cutegen.language.values import ValueReader
 
 MAX_OP_NAME = 2 * MAX_KERNEL_NAME + len("::")
+
+
+@dataclass(frozen=True)
+class OneOrMore(Kind):
+    """A text, or a list of texts: a tuple of texts in the model, empty where nothing is written."""
+
+    most: int
+    longest: int
+
+    def schema(self, says: str) -> dict[str, Any]:
+        one = {"type": "string", "minLength": 1, "maxLength": self.longest}
+        several = {"minItems": 1, "maxItems": self.most, "uniqueItems": True, "items": one}
+        return {"description": says, "type": ["string", "array"], **{k: one[k] for k in one if k != "type"}, **several}
+
+    def read(self, value: str | Sequence[str], ctx: ValueReader, path: Path) -> tuple[str, ...]:
+        return (value,) if isinstance(value, str) else tuple(value)
+
+    def write(self, value: Sequence[str]) -> str | list[str]:
+        return value[0] if len(value) == 1 else list(value)
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,8 @@ from cutegen.language.kinds import Record
 from cutegen.language.model import Scalar, Tensor
 from cutegen.language.names import MAX_KERNEL_NAME, name_problem, shown
 from cutegen.language.torch_key import TorchOp
+from cutegen.views.extents import extent, is_computed
+from cutegen.views.sizes import solved
 
 TAKEN = ("aten", "prim", "prims", "torch", "c10d", "inductor", "quantized", "torchvision", "torchaudio")
 
@@ -22,8 +24,10 @@ VARIABLES = ("ctx", "inputs", "keys", "output")
 
 def can_be_made(tensors: Sequence[Tensor], static: Mapping[str, int], tensor: Tensor) -> bool:
     """Whether a call can make a tensor: it is only written, and its sizes follow from others."""
-    known = {mode for t in tensors if t.reads for mode in t.modes} | set(static)
-    return not tensor.reads and not tensor.at and known.issuperset(tensor.modes) and any(t.reads for t in tensors)
+    read = [t for t in tensors if t.reads]
+    known = {mode for t in read for mode in t.modes} | set(static) | {one.mode for one in solved(read, static)[0]}
+    wanted = {mode for item in tensor.modes for mode in (extent(item).modes if is_computed(item) else (item,))}
+    return not tensor.reads and not tensor.at and known >= wanted and bool(read)
 
 
 def torch_op(ctx: Context, tensors: Sequence[Tensor], scalars: Sequence[Scalar]) -> TorchOp:

@@ -40,6 +40,7 @@ def write_spec(spec: KernelSpec, comments: Mapping[Path, str] | None = None, hea
     `comments` puts `# text` behind the value at a path, or above its line where the value is inside braces. A path
     that the text does not hold belongs to the nearest enclosing one that it does.
     """
+    spec = spec.by_argument
     cases = spec.schedule.cases if isinstance(spec.schedule, Cases) else ()
     blocks = block_paths(KernelSpec) | block_paths(type(spec.schedule), ("schedule",))
     for number, case in enumerate(cases):
@@ -53,7 +54,7 @@ def write_spec(spec: KernelSpec, comments: Mapping[Path, str] | None = None, hea
 
 def as_data(spec: KernelSpec) -> dict[str, Any]:
     """The spec as plain data in the language's order of keys; layouts and counts stay as they are."""
-    return {"cutegen": LANGUAGE, **Record(KernelSpec).write(spec)}
+    return {"cutegen": LANGUAGE, **Record(KernelSpec).write(spec.by_argument)}
 
 
 class _Writer:

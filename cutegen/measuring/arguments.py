@@ -30,7 +30,7 @@ _FLOATS = (0.75, 0.375, 0.625, 0.875)  # exact in every float; below 1, so that 
 
 def bytes_of(spec: KernelSpec, sizes: Mapping[str, int]) -> int:
     """The bytes of one set of arguments, gaps between rows included."""
-    return sum(_extent(t, spec, sizes) * t.dtype.bytes for t in spec.tensors)
+    return sum(_extent(t, spec, sizes) * t.dtype.bytes for t in spec.by_argument.tensors)
 
 
 def sets_for(spec: KernelSpec, sizes: Mapping[str, int], l2: L2, l2_bytes: int) -> tuple[int, L2]:
@@ -109,7 +109,7 @@ def make_arguments(
     """
     import torch
 
-    found = recognise(spec)
+    spec, found = spec.by_argument, recognise(spec)
     meanings = found.meanings if found else {}
     generator = torch.Generator(device).manual_seed(seed)
     first = tuple(_tensor(t, spec, sizes, generator, meanings.get(t.name)) for t in spec.tensors)
@@ -141,7 +141,7 @@ def like(x: torch.Tensor, order: tuple[int, ...] | None = None) -> torch.Tensor:
 
 def _extent(tensor: Tensor, spec: KernelSpec, sizes: Mapping[str, int]) -> int:
     """The elements of a tensor from its first to its last one in memory, gaps included."""
-    return 1 + sum((sizes[m] - 1) * s for m, s in zip(tensor.shape, _strides(tensor, spec, sizes), strict=True))
+    return 1 + sum((n - 1) * s for n, s in zip(tensor.extents(sizes), _strides(tensor, spec, sizes), strict=True))
 
 
 def _strides(tensor: Tensor, spec: KernelSpec, sizes: Mapping[str, int]) -> tuple[int, ...]:
@@ -153,7 +153,7 @@ def _tensor(
 ) -> torch.Tensor:
     import torch
 
-    shape = tuple(sizes[m] for m in tensor.shape)
+    shape = tensor.extents(sizes)
     dtype, device = getattr(torch, tensor.dtype.torch), generator.device
     places = places_for(spec, tensor.name, sizes, generator.initial_seed())
     if (segments := spec.segments) is not None and segments.ends == tensor.name:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from cutegen.codegen.places import put_in
 from cutegen.codegen.reference import device_of
+from cutegen.codegen.views import packed_results
 from cutegen.errors import plain
 from cutegen.measuring.arguments import Arguments, like
 from cutegen.measuring.asked import op_of
@@ -27,6 +28,8 @@ from cutegen.verification.executor import load_module
 
 if TYPE_CHECKING:
     import torch
+
+    from cutegen.language.model import KernelSpec, Tensor
 
     Results = tuple[torch.Tensor, ...]  # one for each output, in the order of `spec.outputs`
     Call = Callable[[], Results]
@@ -102,6 +105,11 @@ def peer(wanted: Peer, plan: Plan, arguments: Arguments) -> Iterator[Candidate]:
             yield _candidate(wanted.name, found.calls, arguments, restore, restore, once=restore is not None)
 
 
+def _written(spec: KernelSpec, tensor: Tensor, values: str) -> str:
+    """The expression that writes an output."""
+    return put_in(spec, tensor, values, inplace=True) or f"{tensor.argument}.copy_({values})"
+
+
 def expression(
     plan: Plan, *, inplace: bool, through: Callable[[Callable[..., Any]], Callable[..., Any]] = lambda f: f
 ) -> Callable[..., torch.Tensor | Results]:
@@ -113,7 +121,7 @@ def expression(
     """
     import torch
 
-    spec = plan.spec
+    spec = plan.spec.by_argument
     inputs, named = ([t.argument for t in tensors] for tensors in (spec.inputs, spec.named))
     scalars = [s.argument for s in spec.scalars]
     reference = op_of(spec).eager(plan)
@@ -123,11 +131,12 @@ def expression(
         name = f"constant_{len(made)}"
         body, made[name] = body.replace(call, name), call
     outputs = [t.argument for t in spec.outputs]
-    written = [
-        put_in(spec, t, x, inplace=True) or f"{t.argument}.copy_({x})"
-        for t, x in zip(spec.outputs, reference.results, strict=True)
-    ]
-    inplace = inplace or any(t.at or t.segments for t in spec.outputs)  # what is not written stays
+    results = {t.name: x for t, x in zip(plan.spec.outputs, reference.results, strict=True)}
+    packed = [line for t in spec.outputs if t.views for line in packed_results(spec, t, results, inplace=True)]
+    body = "\n".join([body, *packed])
+    written = [t.argument if t.views else _written(spec, t, results[t.name]) for t in spec.outputs]
+    # Of what is written at places, in rows of segments, or in part, the rest stays
+    inplace = inplace or any(t.at or t.views or t.segments for t in spec.outputs)
     lines = [device_of(spec), body, f"return ({', '.join(written if inplace else reference.results)},)"]
     text = f"def expression({', '.join([*inputs, *named, *made])}):\n{textwrap.indent(chr(10).join(lines), '    ')}\n"
     text += f"def constants({', '.join([*scalars, 'device'])}):\n    return [{', '.join(made.values())}]\n"

@@ -19,7 +19,7 @@ from cutegen.measuring.model import SPREAD_LIMIT, Failure, Kind, Limits, Measure
 from cutegen.peers.peer import Peer
 from cutegen.peers.peers import choose, rounds_between
 from cutegen.reference.bounds import Expected, evaluate
-from cutegen.reference.taking import Index, index_of
+from cutegen.reference.taking import Index, index_of, view_of
 from cutegen.verification.compare import Comparison, compare, together
 from cutegen.verification.runner import describe
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from cutegen.language.model import KernelSpec
 
 Tell = Callable[[str, Any], None]
+Parted = Callable[[Sequence[Any]], Sequence[Any]]
 LIBRARY_SHARE = 1e-4  # that a library may differ by in any type: its functions of f32 are fast ones
 
 
@@ -73,6 +74,13 @@ class Reference:
     expected: Mapping[str, Expected]
     share: float = 0.0
     indices: Mapping[str, Index] = field(default_factory=dict)  # of outputs whose elements are at places
+    parted: Parted = tuple  # of results those that are expected: the views of packed ones
+    packed: int | None = None  # how many results there are, where not as many as are expected
+
+    @property
+    def outputs(self) -> int:
+        """How many results there are."""
+        return len(self.expected) if self.packed is None else self.packed
 
     def for_peer(self, spec: KernelSpec) -> Reference:
         """The same with room for a few roundings to the narrowest of the spec's types; factors of 8 bits are none,
@@ -87,7 +95,7 @@ class Reference:
 
     def judge(self, results: Sequence[torch.Tensor]) -> Comparison:
         found = {}
-        for (name, wanted), whole in zip(self.expected.items(), results, strict=True):
+        for (name, wanted), whole in zip(self.expected.items(), self.parted(results), strict=True):
             result = whole[self.indices[name]] if name in self.indices else whole
             found[name] = compare(result, *(self._with_room(wanted, result) if self.share else wanted))
             if not found[name].ok and len(results) > 1:
@@ -205,9 +213,19 @@ def _steady(timings: dict[str, Timing], kernel: str, shape: Mapping[str, int], f
 def _reference(arguments: Arguments) -> Reference:
     # Not the spec's tolerance, which is for the shapes that it verifies: it does not grow with k
     spec, given = arguments.spec, arguments.named(0)
-    found = {tensor.name: index_of(tensor, given) for tensor in spec.outputs}
-    indices = {name: index for name, index in found.items() if index is not None}
-    return Reference(evaluate(spec, given, arguments.scalars), indices=indices)
+    own = {tensor.name: index_of(tensor, given) for tensor in spec.outputs}
+    indices = {name: index for name, index in own.items() if index is not None}
+    expected, parted = evaluate(spec, given, arguments.scalars), partial(_parted, arguments)
+    return Reference(expected, indices=indices, parted=parted, packed=len(spec.outputs))
+
+
+def _parted(arguments: Arguments, results: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
+    """Results, one for each output; of a packed one the views that are written."""
+    spec, found = arguments.spec, []
+    for output, x in zip(spec.outputs, results, strict=True):
+        written = [view for view in output.views if view.writes]
+        found += [view_of(spec, output, view, x, arguments.sizes) for view in written] if output.views else [x]
+    return tuple(found)
 
 
 def _checked(candidate: Candidate, reference: Reference | None, watch: Stopwatch[Any]) -> Checked | None:
@@ -225,8 +243,8 @@ def _judge(
 ) -> Comparison:
     """Runs what is timed, and looks at the results of the first and the last set. Raises Refused for a wrong one."""
     watch.time([recording])
-    first = reference.judge(_results(candidate, 0, len(reference.expected)))
-    for comparison in (first, reference.judge(_results(candidate, -1, len(reference.expected)))):
+    first = reference.judge(_results(candidate, 0, reference.outputs))
+    for comparison in (first, reference.judge(_results(candidate, -1, reference.outputs))):
         if not comparison.ok:
             what = "differs from the kernel" if reference.share else "the result is wrong"
             raise Refused("wrong", f"{what}{when}: {comparison.reason}")

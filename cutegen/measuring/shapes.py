@@ -45,7 +45,7 @@ def _allowed(spec: KernelSpec, sizes: Mapping[str, int]) -> dict[str, int]:
     for mode in spec.modes:
         step = spec.divisible.get(mode, 1)
         rounded[mode] = spec.static.get(mode, -(-sizes[mode] // step) * step)
-    return family_of(spec).accepted(spec, rounded) or rounded
+    return family_of(spec).accepted(spec.by_view, rounded) or rounded
 
 
 def parse_sizes(text: str, spec: KernelSpec) -> dict[str, int]:
@@ -87,8 +87,8 @@ def complete(sizes: Mapping[str, int], spec: KernelSpec) -> dict[str, int]:
         example = ",".join(f"{mode}=4096" for mode in missing)
         raise ShapeError(f"{', '.join(missing)} missing for {spec.kernel}", f"add {example}")
     found = {mode: whole[mode] for mode in spec.modes}
-    if (why := family_of(spec).refused(spec, found)) is not None:
-        accepted = family_of(spec).accepted(spec, dict(found)) or found
+    if (why := family_of(spec).refused(spec.by_view, found)) is not None:
+        accepted = family_of(spec).accepted(spec.by_view, dict(found)) or found
         changed = [f"{mode}={size}" for mode, size in accepted.items() if size != found[mode]]
         raise RefusedShape(f"{spec.kernel} refuses it: {why}", f"{', '.join(changed)} would work" if changed else None)
     return found

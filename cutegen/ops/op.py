@@ -49,13 +49,20 @@ class Op(ABC):
         """Says to `ctx` what keeps the statements, whose names are known to be declared, from having the op's form."""
 
     def check_places(self, ctx: Context, tensors: tuple[Tensor, ...]) -> bool:
-        """Whether what the tensors say of `at` is right; says to `ctx` what is wrong. By default none may say any."""
+        """Whether what the tensors say of `at` is right; says to `ctx` what is wrong. By default none may say any, and
+        none is a view.
+        """
         taken = [tensor for tensor in tensors if tensor.at]
         for tensor in taken:
             message = f"`{tensor.name}` is taken at places, and `op: {self.name}` walks its tensors as they are"
             help = "gather or scatter in an elementwise or a row kernel, before or after this one"
             ctx.say("CG143", message, "tensors", tensor.name, "at", key=True, help=help)
-        return not taken
+        viewed = [tensor for tensor in tensors if tensor.view is not None]
+        for tensor in viewed:
+            message = f"`{tensor.name}` is a view, and `op: {self.name}` takes its tensors as arguments"
+            help = "declare it as a tensor of its own, and pass a view of torch such as `x[:, :n]`: it is not copied"
+            ctx.say("CG145", message, "tensors", tensor.name, "view", key=True, help=help)
+        return not taken and not viewed
 
     def refuse_product(self, ctx: Context, statement: int, place: Place) -> None:
         """Says to `ctx` that the statement of that number has an `@` at a place, and the op none."""
@@ -110,7 +117,7 @@ class Op(ABC):
         if spec.compute.products:
             return ()
         together = {one.mode for value in spec.compute.values for one in along(value)} | {ONE}
-        kept = set(spec.lead.shape).intersection(*(tensor.shape for tensor in spec.outputs)) - together
+        kept = set(spec.lead.shape).intersection(*(tensor.shape for tensor in spec.by_view.outputs)) - together
         return tuple(mode for mode in spec.lead.shape if mode in kept)
 
     def multiply_adds(self, spec: KernelSpec, sizes: Mapping[str, int]) -> int:

@@ -12,6 +12,7 @@ from cutegen.codegen.segmented import LENGTHS, rows_of_segments
 from cutegen.codegen.statements import Stored, print_statements, without_copy
 from cutegen.codegen.torch_expressions import TorchPrinter
 from cutegen.codegen.variables import Variables
+from cutegen.codegen.views import view_lines
 from cutegen.expressions.annotating import annotate
 from cutegen.expressions.parsing import Coord, Expr, Local, Name, Typed, coords, walk
 from cutegen.expressions.places import ONE
@@ -22,7 +23,7 @@ from cutegen.reference.asked import family_of, op_of
 
 def meant(spec: KernelSpec) -> tuple[Typed, ...]:
     """The statements in the types of the language, independent of the kernel's types."""
-    types = {t.name: t.dtype for t in spec.tensors} | {s.name: s.dtype for s in spec.scalars}
+    types = {t.name: t.dtype for t in spec.by_view.tensors} | {s.name: s.dtype for s in spec.scalars}
     return annotate(spec.compute, types, family_of(spec).accumulator(spec), narrowed=False)
 
 
@@ -55,9 +56,11 @@ def reference_of(
     if len(outputs) > 1:
         outputs = tuple(without_copy(stored) for stored in outputs)
     printed = [line for stored in outputs for line in stored.statements]
-    lines = [f"{names[t.name]} = {t.argument}[{place_index(written, t)}]" for t in taken]
+    read = {node.id for typed in statements for node in walk(typed.value) if isinstance(node, Name)}
+    lines, sizes = view_lines(written, tuple(read))
+    lines += [f"{names[t.name]} = {t.argument}[{place_index(written, t)}]" for t in taken]
     lines += segment_rows(written, statements)
-    lines += [*coordinate_lines(spec, coordinates), *broadcasts(spec, statements, names)]
+    lines += [*coordinate_lines(spec, coordinates, sizes), *broadcasts(spec, statements, names)]
     lines += [*(f"{products[b]} = {text}" for b, text in multiplied.items()), *printed]
     scalars = {
         s.argument: f"torch.tensor({s.argument}, dtype=torch.{s.dtype.torch}, device=device)" for s in spec.scalars
@@ -158,8 +161,13 @@ def _index(spec: KernelSpec, tensor: Tensor, lacking: str, one: str) -> list[str
     return index + [one] * rest.count(ONE)
 
 
-def coordinate_lines(spec: KernelSpec, coordinates: Mapping[str, str]) -> list[str]:
-    """The lines that make a tensor of coordinates, which broadcasts, for each mode whose coordinates are asked for."""
+def coordinate_lines(
+    spec: KernelSpec, coordinates: Mapping[str, str], sizes: Mapping[str, str] = MappingProxyType({})
+) -> list[str]:
+    """The lines that make a tensor of coordinates, which broadcasts, for each mode whose coordinates are asked for.
+
+    `sizes` has expressions of the sizes of modes where arguments are packed.
+    """
     lines, lead = [], spec.lead
     for mode, variable in coordinates.items():
         having = next((t for t in spec.inputs if mode in t.shape), lead)  # an output may be left out
@@ -167,6 +175,7 @@ def coordinate_lines(spec: KernelSpec, coordinates: Mapping[str, str]) -> list[s
             size = str(spec.static[mode])
         else:
             size = f"{having.argument}.shape[{having.shape.index(mode)}]"
+        size = sizes.get(mode, size)
         items = [size, "device=device"]
         index = ", ".join(":" if other == mode else "None" for other in axes_of(spec))
         lines.append(call(f"{variable} = torch.arange(", items, f")[{index}]" if len(axes_of(spec)) > 1 else ")", 4))

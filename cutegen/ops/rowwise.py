@@ -141,7 +141,7 @@ targets: [sm_80, sm_90a]
 
     def lead(self, spec: KernelSpec) -> Tensor:
         """The first tensor that has all modes."""
-        found = leading(spec.tensors, spec.compute)
+        found = leading(spec.by_view.tensors, spec.compute)
         assert found is not None
         return found
 
@@ -157,7 +157,7 @@ targets: [sm_80, sm_90a]
         return (*spec.lead.shape, *kept_modes(spec.compute))
 
     def reduced_together(self, spec: KernelSpec) -> tuple[str, ...]:
-        return row_modes(spec.compute, spec.tensors)
+        return row_modes(spec.compute, spec.by_view.tensors)
 
     def modes_that_may_be_empty(self, compute: Compute, tensors: Mapping[str, Tensor]) -> tuple[str, ...]:
         extremes = (*_of_extremes(compute), *kept_modes(compute))
@@ -180,7 +180,7 @@ targets: [sm_80, sm_90a]
 
     def bench_shapes(self, spec: KernelSpec) -> Sequence[Mapping[str, int]]:
         """Rows of several lengths, as many of each as come to about `ELEMENTS`; other modes than two are 1."""
-        row = row_modes(spec.compute, spec.tensors)
+        row = row_modes(spec.compute, spec.by_view.tensors)
         others = [mode for mode in spec.modes if mode not in row and mode not in spec.static]
         free = [mode for mode in row if mode not in spec.static]
         inside = prod(spec.static[mode] for mode in row if mode in spec.static)

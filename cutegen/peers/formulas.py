@@ -204,6 +204,8 @@ def recognise(spec: KernelSpec) -> Recognised | None:
 
     It is known by its outputs, each of which must be equal to one of the formula's for all numbers, not by names.
     """
+    if spec.by_view.arguments:
+        return None  # no library has arguments that are packed so
     if any(t.major not in (None, *t.shape[-1:]) for t in spec.tensors) or any(
         not t.dtype.is_float for t in spec.outputs
     ):

@@ -71,6 +71,8 @@ def choose(spec: KernelSpec) -> tuple[Peer, ...]:
     """
     from cutegen.peers.libraries import library_peers
 
+    if spec.by_view.arguments:
+        return COMPILED, EAGER
     return *op_of(spec).peers(spec), *library_peers(spec)
 
 

@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from cutegen.language.model import KernelSpec
 from cutegen.reference.bounds import Expected, evaluate
+from cutegen.reference.packed import of_arguments
+from cutegen.reference.taking import view_of
+from cutegen.views.sizes import sizes_of
 
 if TYPE_CHECKING:
     import torch
@@ -42,10 +45,26 @@ def differentiate(
     with torch.enable_grad():
         found: Mapping[str, Expected] = evaluate(spec, {**tensors, **leaves}, scalars)
         total = torch.zeros((), dtype=torch.float64)
-        for name, arriving in given.items():
+        for name, arriving in _by_view(spec, tensors, given).items():
             total = total + (found[name].value * arriving.double()).sum()
     gradients = {name: torch.zeros_like(leaf) for name, leaf in leaves.items()}
     if total.requires_grad and leaves:
         made = torch.autograd.grad(total, list(leaves.values()), allow_unused=True)
         gradients |= {name: x for name, x in zip(leaves, made, strict=True) if x is not None}
-    return Differentiated({name: x.value.detach() for name, x in found.items()}, gradients)
+    whole = of_arguments(spec, {name: x._replace(value=x.value.detach()) for name, x in found.items()}, tensors)
+    return Differentiated({name: x.value for name, x in whole.items()}, gradients)
+
+
+def _by_view(
+    spec: KernelSpec, tensors: Mapping[str, torch.Tensor], given: Mapping[str, torch.Tensor]
+) -> dict[str, torch.Tensor]:
+    """The gradient that arrives for each output of the kernel: for a view that view of its argument's."""
+    spec, found = spec.by_argument, {}
+    for name, arriving in given.items():
+        output = spec.tensor(name)
+        if not output.views:
+            found[name] = arriving
+            continue
+        sizes = sizes_of(spec.tensors, spec.static, {name: x.shape for name, x in {**tensors, **given}.items()})
+        found |= {v.name: view_of(spec, output, v, arriving, sizes) for v in output.views if v.writes}
+    return found

@@ -16,6 +16,7 @@ from cutegen.verification.asked import family_of
 from cutegen.verification.case_request import CaseRequest, Data, Layout
 from cutegen.verification.case_requests import allowed, between, derived, tiles_of
 from cutegen.verification.forms import runners_of_forms
+from cutegen.views.extents import size_of
 
 NO_UNITS: Mapping[str, int] = MappingProxyType({})
 WELL_ALIGNED = 256  # bytes: of a base address that is not at its least alignment
@@ -85,7 +86,7 @@ def strides_for(
     strides = {major: 1}
     for inner, mode in pairwise(order):
         unit = units.get(mode, align_unit(tensor))
-        extent = strides[inner] * max(1, sizes[inner])
+        extent = strides[inner] * max(1, size_of(inner, sizes))
         if mode in tensor.dense:
             strides[mode] = extent
             continue
@@ -100,7 +101,7 @@ def strides_for(
 
 def compact_allowed(spec: KernelSpec, sizes: Mapping[str, int]) -> bool:
     """Whether strides without gaps keep every tensor's `align`."""
-    for tensor in spec.tensors:
+    for tensor in spec.by_argument.tensors:
         major = tensor.major or (tensor.shape[-1] if tensor.shape else "")
         for mode, stride in zip(tensor.shape, strides_for(tensor, sizes, "compact"), strict=True):
             if mode != major and mode not in tensor.dense and stride % align_unit(tensor):

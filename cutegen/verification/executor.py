@@ -360,7 +360,8 @@ class EmulatorExecutor:
 
         try:
             if module not in self._installed:
-                roles = {t.argument: "inout" if t.writes and (t.at or t.segments) else t.role for t in spec.tensors}
+                outputs = {t.argument for t in spec.by_argument.tensors if t.writes and (t.at or t.segments)}
+                roles = {t.argument: "inout" if t.argument in outputs else t.role for t in spec.by_argument.tensors}
                 stored = self._kept.of(module)
                 self._installed[module] = install(
                     module, spec.kernel, self._targets, roles=roles, lines=self._lines, stored=stored

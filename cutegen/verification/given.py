@@ -56,7 +56,7 @@ def give(plan: Plan, case: Case, device: str) -> Given:
     """The arguments of a case and its expected outputs. If the bound says nothing about an output for the case's data,
     other data are used, where better ones exist.
     """
-    spec, additions = plan.spec, partial(_additions, plan, case.sizes)
+    spec, additions = plan.spec.by_argument, partial(_additions, plan, case.sizes)
     for data in _data(case):
         tensors = make_tensors(spec, data, device)
         scalars = scalar_values(spec, data)
@@ -109,8 +109,8 @@ class MadeAhead:
 
 def _least(plan: Plan, case: Case) -> int:
     """The least memory that what a case is given takes: of tensors without gaps, and of what is expected of these."""
-    taken = {t.name: 2 * t.dtype.bytes + _EXPECTED * t.writes for t in plan.spec.tensors}
-    return sum(taken[t.name] * math.prod(case.sizes[mode] for mode in t.shape) for t in plan.spec.tensors)
+    tensors = plan.spec.by_argument.tensors
+    return sum((2 * t.dtype.bytes + _EXPECTED * t.writes) * math.prod(t.extents(case.sizes)) for t in tensors)
 
 
 def _additions(plan: Plan, sizes: Mapping[str, int], modes: Sequence[str]) -> int | None:

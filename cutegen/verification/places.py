@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def input_for(spec: KernelSpec, tensor: Tensor, sizes: Mapping[str, int], kind: Data, seed: int) -> torch.Tensor:
     """Data of that kind for a tensor of a spec, which has its size for each mode; of places for a tensor of them."""
     found = places_for(spec, tensor.name, sizes, seed)
-    return data_for(tensor, tuple(sizes[m] for m in tensor.shape), kind, seed) if found is None else found
+    return data_for(tensor, tensor.extents(sizes), kind, seed) if found is None else found
 
 
 def places_for(spec: KernelSpec, name: str, sizes: Mapping[str, int], seed: int) -> torch.Tensor | None:

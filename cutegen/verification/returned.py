@@ -23,6 +23,7 @@ def outputs_of(spec: KernelSpec, given: Sequence[object], result: object) -> tup
     """
     import torch
 
+    spec = spec.by_argument
     names = [tensor.name for tensor in spec.outputs]
     results = result if isinstance(result, tuple) and len(names) > 1 else (result,)
     if len(results) != len(names):

@@ -14,16 +14,19 @@ from cutegen.errors import plain
 from cutegen.language.model import KernelSpec
 from cutegen.planning.plan import Plan
 from cutegen.reference.bounds import Expected
+from cutegen.reference.masks import some
+from cutegen.reference.taking import view_of
 from cutegen.verification.asked import family_of
 from cutegen.verification.case_request import Data
 from cutegen.verification.cases import Case
-from cutegen.verification.compare import Comparison, compare, together
+from cutegen.verification.compare import Comparison, bits_of, compare, together
 from cutegen.verification.executor import CannotRun, Executor, Ran
 from cutegen.verification.given import Given, give
 from cutegen.verification.lacking import NoMemory, raise_no_memory
 from cutegen.verification.report import CaseReport, Status
 from cutegen.verification.returned import WrongReturn
-from cutegen.verification.tensors import Guarded, digest, poisons
+from cutegen.verification.tensors import Guarded, by_view, digest, poisons
+from cutegen.views.sizes import sizes_of
 
 if TYPE_CHECKING:
     import torch
@@ -66,7 +69,7 @@ def _judged(
     bits: set[str] = set()
     try:
         made = made or give(plan, case, executor.device)
-        for run in range(poisons(plan.spec)):
+        for run in range(poisons(plan.spec.by_argument)):
             if run:
                 made = made.again(plan.spec, executor.device, run)
             found, ran = _run(plan, made, module, executor, run, orders, bits)
@@ -92,23 +95,24 @@ def _run(
     """Runs a case once: how its outputs compare, and how it ran. Adds a digest of what was computed to `bits`: of each
     target's code.
     """
-    spec, case, tensors, expected = plan.spec, made.case, made.tensors, made.expected
+    spec, case, tensors, expected = plan.spec.by_argument, made.case, made.tensors, made.expected
     args: list[object] = [*(t.view for t in tensors), *made.scalars.values()]
     if run == 0:
         _check_reference(spec, module, args, tensors, made.of_torch)
     comparisons: list[Comparison] = []
+    outputs = [t for t in by_view(tensors) if t.tensor.name in expected]
 
     def judge(by: str) -> None:
         executor.synchronize()
         found, problems = [], [p for t in tensors if (p := t.problem())]
-        for output in (t for t in tensors if t.tensor.name in expected):
+        for output in outputs:
             comparison, problem = _judge_output(spec, output, expected[output.tensor.name], case.data)
             found.append(comparison)
             problems += [problem] if problem else []
         if problems:
             raise _Failure(f"{by}: " * bool(by) + "; ".join(problems), together(found))
         comparisons.append(together(found))
-        bits.add(digest(t.elements for t in tensors if t.tensor.name in expected))
+        bits.add(digest(t.elements for t in outputs))
 
     if case.blocks is not None:  # of that kernel: another target may have one that is not persistent
         executor = executor.for_targets(_targets_of(plan, case))
@@ -187,10 +191,21 @@ def _check_reference(
     if touched is not None:
         raise _Failure(f"reference wrote to {touched.tensor.name}")
     for name, given in results.items():
-        index = next(t.index for t in tensors if t.tensor.name == name)
-        comparison = compare(given if index is None else given[index], *expected[name])
-        if not comparison.ok:
-            raise _Failure(f"reference: {name}{comparison.reason}", comparison)
+        made = next(t for t in tensors if t.tensor.name == name)
+        sizes = sizes_of(spec.tensors, spec.static, {t.tensor.name: t.view.shape for t in tensors})
+        values = {name: given if made.index is None else given[made.index]}
+        if made.parts:
+            values = {t.name: view_of(spec, made.tensor, t, given, sizes) for t in made.tensor.views if t.writes}
+        for own, found in values.items():
+            comparison = compare(found, *expected[own])
+            if not comparison.ok:
+                raise _Failure(f"reference: {own}{comparison.reason}", comparison)
+        if made.parts and made.tensor.reads:
+            kept = made.view.clone()
+            for view in (t for t in made.tensor.views if t.writes):
+                view_of(spec, made.tensor, view, kept, sizes).copy_(values[view.name])
+            if some(bits_of(kept) != bits_of(given)):
+                raise _Failure(f"reference changed elements of {name} that no view writes")
 
 
 def _unlike(result: object, output: torch.Tensor, tensors: Sequence[Guarded], place: str) -> str | None:

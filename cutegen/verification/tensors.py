@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, reduce
+from operator import or_
 from typing import TYPE_CHECKING
 
 from cutegen.dtypes import Dtype
@@ -20,7 +21,7 @@ from cutegen.expressions.places import modes_compared
 from cutegen.expressions.tree import MatMul, walk
 from cutegen.language.model import KernelSpec, Tensor
 from cutegen.reference.masks import some
-from cutegen.reference.taking import Index, index_of
+from cutegen.reference.taking import Index, index_of, view_of
 from cutegen.verification.asked import family_of, op_of
 from cutegen.verification.case_request import Layout
 from cutegen.verification.cases import WELL_ALIGNED, Case, align_unit, strides_for
@@ -28,6 +29,7 @@ from cutegen.verification.compare import bits_of
 from cutegen.verification.data import SMALL, data_for, largest_whole, with_infinities
 from cutegen.verification.operands import with_telling_operands
 from cutegen.verification.places import places_for
+from cutegen.views.cuts import cuts
 
 if TYPE_CHECKING:
     import torch
@@ -59,6 +61,7 @@ class Guarded:
     original: torch.Tensor
     poison: int | None
     index: Index | None = None  # of the elements at places, where these are what the kernel reads or writes
+    parts: tuple[Guarded, ...] = ()  # of a packed argument: its views
 
     @property
     def elements(self) -> torch.Tensor:
@@ -93,8 +96,9 @@ class Guarded:
         if first >= end:
             return f"{self.tensor.name}: wrote {first - end} bytes after its end: {values}{others}"
         inside = first - self.offset
-        if bool(self._owned()[first]):
-            return f"{self.tensor.name}: an input was modified at byte {inside}: {values}{others}"
+        if bool(self._elements()[first]):
+            what = "an input was modified" if not self.tensor.writes else "changed an element that no view writes"
+            return f"{self.tensor.name}: {what} at byte {inside}: {values}{others}"
         return f"{self.tensor.name}: wrote into a gap between rows at byte {inside}: {values}{others}"
 
     def unwritten(self) -> str | None:
@@ -115,6 +119,14 @@ class Guarded:
         return f"{self.tensor.name}{_index(left)}: was not written ({int(left.sum())} of {left.numel()} elements)"
 
     def _owned(self) -> torch.Tensor:
+        """True for the bytes of the buffer that may change: those of elements, of a packed argument those of the views
+        that are written.
+        """
+        if not self.parts:
+            return self._elements()
+        return reduce(or_, (part._elements() for part in self.parts if part.tensor.writes))
+
+    def _elements(self) -> torch.Tensor:
         """True for the bytes of the buffer that belong to an element of the view, or to one of those at places."""
         import torch
 
@@ -141,50 +153,93 @@ def poisons(spec: KernelSpec) -> int:
 
 def make_tensors(spec: KernelSpec, case: Case, device: str, run: int = 0) -> tuple[Guarded, ...]:
     """A guarded tensor for each of the spec's, in order. The data depend on the case only; the poison also on `run`."""
-    import torch
-
-    summed = op_of(spec).summed(spec)
-    made = []
+    made, spec = [], spec.by_argument
     for index, tensor in enumerate(spec.tensors):
         least = max(tensor.align or 1, tensor.dtype.bytes)
         units = {}
-        if case.apart is not None and case.apart[0] == tensor.name:
-            units[case.apart[1]] = align_unit(tensor)
-        tensor = replace(tensor, align=case.aligned.get(tensor.name, tensor.align))
-        shape = tuple(case.sizes[m] for m in tensor.shape)
+        if case.apart is not None and case.apart[0] in tensor.names:
+            units[_item_of(spec, tensor, *case.apart)] = align_unit(tensor)
+        aligned = [case.aligned[name] for name in tensor.names if name in case.aligned]
+        tensor = replace(tensor, align=max(aligned, default=tensor.align))
+        shape = tensor.extents(case.sizes)
         strides = strides_for(tensor, case.sizes, case.layout, index, units)
-        data = None
-        if tensor.reads:
-            along = tuple(i for i, mode in enumerate(tensor.shape) if mode in summed)
-            most = largest_factor(spec, tensor, case.sizes)
-            data = data_for(tensor, shape, case.data, case.seed * 97 + index, along, most)
-            places = places_for(spec, tensor.name, case.sizes, case.seed * 83 + index)
-            if case.ends and spec.segments is not None and spec.segments.ends == tensor.name:
-                places = torch.tensor(case.ends, dtype=torch.int32)
-            if places is not None:
-                data = places
-            elif case.data != "integers":
-                data = with_telling_operands(spec, tensor.name, data, case.seed * 89 + index)
-            if places is None and case.data in ("random", "rows"):
-                data = _near_the_end(data, [case.sizes[mode] for mode in compared_with(spec, tensor.name)])
-            if tensor.name in case.infinite:
-                rows = op_of(spec).reduced_together(spec)
-                own = tuple(i for i, mode in enumerate(tensor.shape) if mode in rows)
-                data = with_infinities(data, own, case.infinite.index(tensor.name))
+        shifted = case.shifted in tensor.names
         made.append(
-            guarded(
-                tensor,
-                shape,
-                strides,
-                device,
-                data=data,
-                layout=case.layout,
-                run=run,
-                number=index,
-                shift=least if tensor.name == case.shifted else 0,
-            ),
+            with_parts(
+                spec,
+                guarded(
+                    tensor,
+                    shape,
+                    strides,
+                    device,
+                    data=_data_of(spec, tensor, case, index) if tensor.reads else None,
+                    layout=case.layout,
+                    run=run,
+                    number=index,
+                    shift=least if shifted else 0,
+                ),
+                case.sizes,
+            )
         )
     return with_indices(made)
+
+
+def _item_of(spec: KernelSpec, argument: Tensor, name: str, mode: str) -> str:
+    """The item of an argument's shape along a mode of the tensor of that name, which may be a view of it."""
+    view = next((view for view in argument.views if view.name == name), None)
+    return mode if view is None else next(c.item for c in cuts(argument, view, spec.static) if mode in c.modes)
+
+
+def _data_of(spec: KernelSpec, argument: Tensor, case: Case, index: int) -> torch.Tensor:
+    """The data of an argument; of one that is packed each view has its own."""
+    if not argument.views:
+        return _data_for(spec, argument, case, index)
+    data = data_for(argument, argument.extents(case.sizes), case.data, case.seed * 97 + index)
+    for number, view in enumerate(argument.views):
+        if view.reads:
+            own = _data_for(spec.by_view, view, case, index + (number + 1) * len(spec.tensors))
+            view_of(spec, argument, view, data, case.sizes).copy_(own)
+    return data
+
+
+def _data_for(spec: KernelSpec, tensor: Tensor, case: Case, index: int) -> torch.Tensor:
+    """The data of a tensor that has that number."""
+    import torch
+
+    summed, shape = op_of(spec).summed(spec), tensor.extents(case.sizes)
+    along = tuple(i for i, mode in enumerate(tensor.shape) if mode in summed)
+    most = largest_factor(spec, tensor, case.sizes)
+    data = data_for(tensor, shape, case.data, case.seed * 97 + index, along, most)
+    places = places_for(spec, tensor.name, case.sizes, case.seed * 83 + index)
+    if case.ends and spec.segments is not None and spec.segments.ends == tensor.name:
+        places = torch.tensor(case.ends, dtype=torch.int32)
+    if places is not None:
+        data = places
+    elif case.data != "integers":
+        data = with_telling_operands(spec, tensor.name, data, case.seed * 89 + index)
+    if places is None and case.data in ("random", "rows"):
+        data = _near_the_end(data, [case.sizes[mode] for mode in compared_with(spec, tensor.name)])
+    if tensor.name in case.infinite:
+        rows = op_of(spec).reduced_together(spec)
+        own = tuple(i for i, mode in enumerate(tensor.shape) if mode in rows)
+        data = with_infinities(data, own, case.infinite.index(tensor.name))
+    return data
+
+
+def with_parts(spec: KernelSpec, made: Guarded, sizes: Mapping[str, int]) -> Guarded:
+    """A tensor with its views, if it is a packed argument."""
+    found = []
+    for view in made.tensor.views:
+        own = view_of(spec.by_argument, made.tensor, view, made.view, sizes)
+        offset = int(own.storage_offset()) * made.tensor.dtype.bytes
+        found.append(replace(made, tensor=view, view=own, offset=offset, poison=made.poison if view.writes else None))
+    return replace(made, parts=tuple(found))
+
+
+def by_view(made: Iterable[Guarded]) -> Iterator[Guarded]:
+    """The tensors of the kernel: views instead of packed arguments."""
+    for one in made:
+        yield from one.parts or (one,)
 
 
 def with_indices(made: Sequence[Guarded]) -> tuple[Guarded, ...]:

@@ -184,6 +184,18 @@ def test_separate() -> None:
 # ------------------------------------------------------- the key that a region names is the one that its lines follow
 
 # Every field that planning would infer is written: a change of one changes nothing else.
+PACKED = """
+cutegen: 1
+kernel: gate
+op: elementwise
+tensors:
+  GU: {shape: [M, 2*N], dtype: f32}
+  G: {shape: [M, N], view: "GU[:, :N]"}
+  U: {shape: [M, N], view: "GU[:, N:]"}
+  Y: {shape: [M, N], dtype: f32, role: out}
+compute: Y = G * U
+targets: [sm_80]
+"""
 TAKEN = """
 cutegen: 1
 kernel: work
@@ -423,6 +435,7 @@ schedule:
 HALVED = {"atom": "cp_async", "bits": 64, "thread_layout": "(32,8):(1,32)", "value_layout": "(2,1):(1,0)"}
 CHANGES: list[tuple[str, str, Any, set[str]]] = [
     (TAKEN, "tensors.W.at", {"V": "rows"}, {"tensors.ids", "tensors.rows"}),
+    (PACKED, "tensors.G.view", "GU[:, N:]", {"compute"}),
     (CASES, "schedule.0.for.N", "<= 16", set()),
     (TILED, "schedule.0.copies.C.columns", 32, {"schedule.1"}),  # its fields are named, or not, where those of 0 are
     (TILED, "schedule.0.copies.C.stages", 3, set()),
@@ -611,12 +624,14 @@ def test_every_claim_is_put_to_the_test() -> None:
     for text, field, value, _ in CHANGES:
         module, other = module_of(text), changed(text, field, value)
         own |= {key for key in touched(module, other) | touched(other, module) if related(key, field)}
-    names = {n for m in modules_of_specs().values() for n in (*m.spec.modes, *(t.name for t in m.spec.tensors))}
+    modules = modules_of_specs().values()
+    names = {mode for m in modules for mode in m.spec.modes}
+    names |= {t.name for m in modules for t in (*m.spec.tensors, *m.plan.spec.tensors)}
 
     def pattern(key: str) -> str:
         of_all_cases = (part for part in key.split(".") if not part.isdigit())
         return ".".join("*" if part in names else part for part in of_all_cases)
 
     tested = [pattern(key) for key in own]
-    claims = {pattern(r.key) for m in modules_of_specs().values() for r in m.regions}
+    claims = {pattern(r.key) for m in modules for r in m.regions}
     assert not [c for c in claims if not any(t == c or t.startswith(f"{c}.") for t in tested)]

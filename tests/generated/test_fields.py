@@ -78,6 +78,18 @@ SEGMENTS: Spec = {
     "schedule": {"mma": {"atom": "wgmma"}},
     "divisible": {"N": 8, "K": 8},
 }
+PACKED: Spec = {
+    "cutegen": 1,
+    "kernel": "work",
+    "op": "elementwise",
+    "tensors": {
+        "GU": {"shape": ["M", "2*N"], "dtype": "f32"},
+        "G": {"shape": ["M", "N"], "view": "GU[:, :N]"},
+        "U": {"shape": ["M", "N"], "view": "GU[:, N:]"},
+        "Y": {"shape": ["M", "N"], "dtype": "f32", "role": "out"},
+    },
+    "compute": "Y = G * U",
+}
 OUTER: Spec = ELEMENTWISE | {
     "schedule": {"partition": "inner_outer", "tiler": {"M": 8, "N": 128}, "thread_layout": "(4,32):(32,1)"},
 }
@@ -228,6 +240,7 @@ PERTURBED: dict[str, list[tuple[Spec, str, Any, str]]] = {
     "modes": [(SEGMENTS, "modes.N", {"of": "X", "offsets": "ends"}, REFUSED)],
     "mode.of": [(SEGMENTS, "modes.M.of", "N", REFUSED)],
     "mode.offsets": [(SEGMENTS, "modes.M.offsets", "A", REFUSED)],
+    "tensor.view": [(PACKED, "tensors.G.view", "GU[:, N:]", TEXT), (PACKED, "tensors.G.view", "GU", REFUSED)],
     "tensor.role": [(ELEMENTWISE, "tensors.S.role", "out", REFUSED)],
     "scalars": [(ELEMENTWISE, "scalars.alpha", "f64", TEXT), (ELEMENTWISE, "scalars.beta", "f32", REFUSED)],
     "compute": [(ELEMENTWISE, "compute", "D = alpha + S", TEXT)],

@@ -94,3 +94,27 @@ tensors:
   Y: {shape: [T, D], dtype: bf16, role: out}
 compute: Y = W
 """
+
+PACKED = """\
+cutegen: 1
+kernel: swiglu
+op: elementwise
+tensors:
+  GU: {shape: [M, 2*N], dtype: bf16}
+  G: {shape: [M, N], view: "GU[:, :N]"}
+  U: {shape: [M, N], view: "GU[:, N:]"}
+  Y: {shape: [M, N], dtype: bf16, role: out}
+compute: Y = silu(G) * U
+"""
+
+SPLIT = """\
+cutegen: 1
+kernel: double
+op: elementwise
+tensors:
+  QKV: {shape: [T, (HQ + 2*HK)*D], dtype: bf16, role: inout}
+  Q: {shape: [T, HQ, D], view: "QKV[:, :HQ*D]"}
+  X: {shape: [T, HQ, D], dtype: f32}
+compute: Q = Q * X
+static: {D: 8, HK: 2}
+"""

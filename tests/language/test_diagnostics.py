@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from language_kit import ADD, GEMM, PROBE, SEGMENTS, TAKEN
+from language_kit import ADD, GEMM, PACKED, PROBE, SEGMENTS, SPLIT, TAKEN
 
 from cutegen.language.diagnostics import Diagnostic, SpecError
 from cutegen.language.reader import read_specs
@@ -46,6 +46,44 @@ def test_a_misspelt_atom_names_the_family_that_is_meant(listed: bool) -> None:
     found = problems(f"{head}schedule:\n  {'- ' * listed}{written.replace('«', '')}\n")
     assert [d.code for d in found] == ["CG104", "CG101"]
     assert found[0].help == "did you mean `wgmma`?" and found[1].help == "did you mean `cluster`?"
+
+
+def viewed(index: str) -> tuple[str, str]:
+    """The replacement that has another index in the place of the first view of PACKED."""
+    return '"GU[:, :N]"', f'«"{index}"'
+
+
+VIEWS = [
+    (PACKED, *viewed("GU[:, N:3*N]"), "CG145", "reaches from N to 3 * N, and there are 2 * N elements"),
+    (PACKED, *viewed("GU[:, N-1:2*N-1]"), "CG145", "reaches from N - 1 to 2 * N - 1"),
+    (PACKED, *viewed("GU[:, :N"), "CG145", "is no index write an index as torch has it"),
+    (PACKED, *viewed("GU"), "CG145", "`GU` is no index of an argument"),
+    (PACKED, *viewed("GU[:, ::N]"), "CG145", "has a step that is no number from 1 on"),
+    (PACKED, *viewed("GU[:, 1.5:]"), "CG145", "sizes are modes and whole numbers with `+`, `-` and `*`"),
+    (PACKED, *viewed("GU[:, :N, 0]"), "CG145", "has more items than `GU` has modes `GU` is [M, 2*N]"),
+    (PACKED, *viewed("GU[0, :N]"), "CG145", "`G`, GU[0, :N] takes the place 0 along `M`, which may have fewer"),
+    (PACKED, "[M, 2*N], dtype: bf16}\n  G: {shape: [M, N], view: \"GU[:, :N]\"}\n"
+     "  U: {shape: [M, N], view: \"GU[:, N:]\"}",
+     "[M, N, 2], dtype: bf16}\n  G: {shape: [M, N, K], view: «\"GU[..., 0]\"}\n  U: {view: \"GU[..., 1]\"}",
+     "CG145", "`G` has the mode `K`, and GU[..., 0] has nothing left for it"),
+    (PACKED, *viewed("GU[:, :2]"), "CG145", "reaches from 0 to 2, and there are 2 * N elements"),
+    (PACKED, *viewed("GU[:, ::3]"), "CG145", "takes one of every 3 elements, and 2 * N may be no multiple of that"),
+    (PACKED, *viewed("gu[:, :N]"), "CG145", "`gu` is not a tensor of this kernel did you mean `GU`?"),
+    (PACKED, *viewed("U[:, :]"), "CG145", "is a view of `U`, which is a view itself index the argument"),
+    (PACKED, 'view: "GU[:, :N]"', 'view: "GU[:, :N]", «dtype: bf16', "CG145", "and `dtype` is its argument's"),
+    (PACKED, 'shape: [M, N], view: "GU[:, :N]', 'view: «"GU[:, :]', "CG145", "which is no mode write its `shape`"),
+    (PACKED, "[M, 2*N], dtype: bf16", "[M, «2/N], dtype: bf16", "CG145", "is no size"),
+    (PACKED, "2*N], dtype: bf16", "2*N], dtype: bf16, «at: {M: U}", "CG145", "has views, and is taken at places"),
+    (PACKED, "bf16}\n  G:", "bf16, role: «inout}\n  G:", "CG126", "compute assigns to none of its views G, U"),
+    (PACKED, "compute: Y = silu(G) * U", "compute: [Y = U, «G = G * U]", "CG122", "`role: inout` at the argument GU"),
+    (PACKED, "= silu(G)", "= silu(«GU)", "CG121", "an argument that has views name its views G, U"),
+    (SPLIT, "role: inout}\n  Q", "role: «out}\n  Q", "CG123", "`QKV` is out, and compute reads its view `Q`"),
+    (SPLIT, "role: inout}\n  Q: {shape: [T, HQ, D], view: \"QKV[:, :HQ*D]\"}\n  X: {shape: [T, HQ, D], dtype: f32}\n"
+     "compute: Q = Q * X", "role: «out}\n  Q: {shape: [T, HQ, D], view: \"QKV[:, :HQ*D]\"}\n"
+     "  X: {shape: [T, HQ, D], dtype: f32}\ncompute: Q = X", "CG145", "leave some of it unwritten"),
+    (SPLIT, '"QKV[:, :HQ*D]"}', '"QKV[:, :HQ*D]"}\n  K: {shape: [T, HQ, D], view: «"QKV[:, D:(HQ + 1)*D]"}',
+     "CG145", "`Q`, which is written, may share elements of `QKV` with `K`"),
+]  # fmt: skip
 
 
 def with_places(declared: str) -> tuple[str, str]:
@@ -103,6 +141,8 @@ CASES = [
     (SEGMENTS, "A: {shape: [M, K]", "A: {shape: «[K, M]", "CG144", "is not its rows"),
     (SEGMENTS, "C = A @ W.T", "C = A @ W.T + «coord(M)", "CG144", "have no coordinate in `compute`"),
     (ADD, "scalars:", "modes: {«M: {of: N, offsets: B}}\nscalars:", "CG144", "`op: elementwise` takes none"),
+    # views
+    *VIEWS,
     # YAML
     (ADD, "op: elementwise", "op: elementwise\n«op: gemm", "CG010", "written twice"),
     (ADD, "B: {shape: [N], dtype: f32}", "B: {shape: [N], dtype: f32, «dtype: f32}", "CG010", "written twice"),
@@ -249,8 +289,8 @@ CASES = [
     (ADD, "C = A + alpha * B", "«c = A + alpha * B", "CG121", "did you mean `C`"),
     (ADD, "C = A + alpha * B", "«C[A] = B", "CG120", "scatter"),
     (ADD, "C = A + alpha * B", "«C += A + alpha * B", "CG120", "write `C = C + (A + alpha * B)`"),
-    (ADD, "C = A + alpha * B", "C = A + «B[:, 1:]", "CG120", "views such as"),
-    (ADD, "shape: [N]", "shape: [«2*N]", "CG113", "views such as"),
+    (ADD, "C = A + alpha * B", "C = A + «B[:, 1:]", "CG120", "with a `view` such as"),
+    (ADD, "shape: [N]", "shape: [«2*N]", "CG113", "only an argument that has views"),
     (GEMM, "C = A @ B.T + C", "C = A @ «BB.T + C", "CG121", "`BB` is neither"),
     (GEMM, "C = A @ B.T + C", "C = A @ «B + C", "CG120", "give B the shape [N, K]"),
     (ADD, "C = A + alpha * B", "«A = A + alpha * B", "CG122", "role: inout"),
@@ -429,3 +469,14 @@ def test_what_a_placeholder_brings_is_wrong_at_the_placeholder() -> None:
 def test_statements_are_read_beside_wrong_places() -> None:
     found = problems(TAKEN.replace("{V: ids}", "{V: idz}").replace("Y = W", "Y = sumn(W)"))
     assert [d.code for d in found] == ["CG143", "CG120"]
+
+
+def test_sizes_that_do_not_follow_are_named_together() -> None:
+    text = SPLIT.replace("  X: {shape: [T, HQ, D], dtype: f32}\n", "").replace("Q * X", "2 * Q")
+    assert read_specs(text)[0].by_view.tensor("Q").shape == ("T", "HQ", "D")
+    (found,) = problems(text.replace("static: {D: 8, HK: 2}\n", ""))
+    assert found.code == "CG145" and found.span.line == 5
+    assert found.message == "the sizes of `D` and `HQ` and `HK` do not follow from that of `QKV` along `(HQ + 2*HK)*D`"
+    assert found.help == "fix the others, as in `static: {HQ: ..., HK: ...}`"
+    (one,) = problems(text.replace("static: {D: 8, HK: 2}\n", "static: {D: 8}\n"))
+    assert "the sizes of `HQ` and `HK` do not" in one.message

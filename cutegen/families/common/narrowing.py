@@ -39,7 +39,7 @@ def _fallback(
 
     A size that is fixed never changes, and has accesses that fit it.
     """
-    moved = [t for t in spec.tensors if t.major == mode]
+    moved = [t for t in spec.tensors if t.runs_along(mode)]
     whole = lcm(known_divisor(spec, mode), tile if spec.schedule.predication.get(mode) == "none" else 1)
     opened = mode not in spec.static and whole % vector != 0
     narrows = vector > 1 and (opened or any(t.name in _free(spec, report) for t in moved))
@@ -72,7 +72,7 @@ def _with_promises(spec: KernelSpec, report: Report, written: Fallback | None, m
         return spec
     free = _free(spec, report)
     if vector > 1 and not spec.schedule.narrows:
-        free -= {t.name for t in spec.tensors if t.major == mode}
+        free -= {t.name for t in spec.tensors if t.runs_along(mode)}
     for name in free:
         report.infer("elements may have any alignment", "tensors", name, "align")
     tensors = tuple(replace(t, align=t.dtype.bytes) if t.name in free else t for t in spec.tensors)

@@ -106,7 +106,7 @@ def operand(spec: KernelSpec, tensor: Tensor, vector: int, read: bool) -> Operan
     """
     lead = spec.lead
     lacks = tuple(mode for mode in lead.shape if mode not in spec.by_element.tensor(tensor.name).shape)
-    along = min(vector, fitting_elements(spec, tensor)) if tensor.major == lead.major else 1
+    along = min(vector, fitting_elements(spec, tensor)) if tensor.runs_along(lead.major) else 1
     return Operand(tensor, along, lacks, read, tensor in spec.outputs)
 
 

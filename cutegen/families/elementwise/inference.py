@@ -192,7 +192,7 @@ def _turned(spec: Spec) -> Tensor | None:
     if len(spec.lead.shape) == 1:
         return None
     beside = spec.lead.shape[beside_major(spec)]
-    turned = [t for t in whole_tensors(spec) if t.reads and t.major == beside]
+    turned = [t for t in whole_tensors(spec) if t.reads and t.runs_along(beside)]
     return min(turned, key=lambda t: t.dtype.bytes, default=None)
 
 

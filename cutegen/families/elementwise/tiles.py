@@ -31,7 +31,7 @@ def widest_bits(spec: Spec) -> int:
 
 def widest_vector(spec: Spec) -> int:
     """Elements that one access may move, for the output and all whole tensors that are contiguous where it is."""
-    along = [t for t in whole_tensors(spec) if t.major == spec.lead.major]
+    along = [t for t in whole_tensors(spec) if t.runs_along(spec.lead.major)]
     by_alignment = min((fitting_elements(spec, tensor) for tensor in along), default=1)
     return min(by_alignment, max(1, 128 // widest_bits(spec)), whole_accesses(spec, spec.lead.major))
 

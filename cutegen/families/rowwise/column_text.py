@@ -8,6 +8,7 @@ from cutegen.codegen.formatting import WIDTH
 from cutegen.codegen.parts import Workspace, WorkspaceMode, Workspaces
 from cutegen.dtypes import Dtype
 from cutegen.families.common.pointwise_text import vector_text
+from cutegen.families.rowwise.flat_text import row_source
 from cutegen.families.rowwise.plan import RowwisePlan
 from cutegen.families.rowwise.printing import RowPrinter, combined_texts, identity
 from cutegen.families.rowwise.schedule import Spec
@@ -108,14 +109,14 @@ def workspaces(plan: RowwisePlan) -> Workspaces | None:
 
 
 def _workspace(plan: RowwisePlan, column: Column) -> Workspace:
-    lead, unit, argument = plan.flat.lead, plan.column_unit, plan.flat.tensor(column.tensor).argument
+    unit, argument = plan.column_unit, plan.flat.tensor(column.tensor).argument
     columns = f"cute.sym_int(divisibility={unit})"
     if plan.row in plan.flat.static:
         columns = str(max(1, -(-plan.flat.static[plan.row] // unit)) * unit)
     return Workspace(
         path=PATH,
         parameter=f"workspace_{column.tensor}",
-        memory=f"_column_space({lead.argument}, torch.{column.dtype.torch})",
+        memory=f"_column_space({row_source(plan).argument}, torch.{column.dtype.torch})",
         fake=(
             f"cutlass.{column.dtype.cutlass}",
             ("(", [str(plan.column_rows), columns], ")"),

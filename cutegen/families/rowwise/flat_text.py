@@ -6,9 +6,12 @@ from typing import NamedTuple
 
 from cutegen.codegen.formatting import Item
 from cutegen.codegen.parts import Limit
+from cutegen.codegen.views import size_texts
 from cutegen.families.rowwise.flat import FlatSpec
 from cutegen.families.rowwise.partial_text import PartsText
 from cutegen.families.rowwise.plan import RowwisePlan
+from cutegen.language.model import Tensor
+from cutegen.views.sizes import solved
 
 
 class FlatText(NamedTuple):
@@ -43,10 +46,23 @@ def part_sizes(plan: RowwisePlan, parts: PartsText) -> list[str]:
 
 
 def row_size(plan: RowwisePlan, argument: str) -> str:
-    """The text of the size of a row of the leading tensor, as the host has it."""
+    """The text of the size of a row of the leading tensor, as the host has it of `row_source`."""
     lead, spec = plan.spec.lead.shape, plan.flat
+    if plan.spec.lead.view is not None:
+        text = size_texts(plan.spec.by_argument)[plan.row]
+        return text.replace(f"{row_source(plan).argument}.shape", f"{argument}.shape")
     parts = spec.parts if isinstance(spec, FlatSpec) else (plan.row,)
     return " * ".join(f"{argument}.shape[{lead.index(part)}]" for part in parts)
+
+
+def row_source(plan: RowwisePlan) -> Tensor:
+    """The argument whose shape has the size of a row: the leading tensor, or one that tells the size of a view."""
+    spec = plan.spec.by_argument
+    if plan.spec.lead.view is None:
+        return plan.spec.lead
+    taken = {one.mode: one.argument for one in solved(spec.tensors, spec.static)[0]}
+    plain = next((t for t in spec.tensors if t.reads and plan.row in t.shape), spec.inputs[0])
+    return spec.tensor(taken[plan.row]) if plan.row in taken else plain
 
 
 def row_limits(plan: RowwisePlan, held: str) -> tuple[Limit, ...]:
