@@ -83,7 +83,10 @@ def grad(spec: Path, wrt: str | None, of_outputs: str | None, kernel: str | None
     print_diagnostics(gathered.diagnostics, gathered.texts)
     for one in found_backwards:
         for name in one.made.without:
-            click.echo(f"note: `{name}` has no gradient: nothing that is written changes with it smoothly", err=True)
+            said_of = "`{}` has no gradient: nothing that is written changes with it smoothly"
+            if name in one.made.summed:
+                said_of = "the gradient of `{}` is left out: it adds up what is read several times"
+            click.echo(f"note: {said_of.format(name)}", err=True)
         for name, why in one.refused.items():
             click.echo(f"note: the gradient of `{name}` is left out: {why.code}, {why.message}", err=True)
     if written is None:

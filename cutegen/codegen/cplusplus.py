@@ -190,8 +190,13 @@ def _mode(spec: KernelSpec, mode: str, spare: Sequence[str]) -> str:
     return next(name for name in names if name not in taken and (name == mode or name not in spec.modes))
 
 
-def _extent(spec: KernelSpec, item: str, spare: Sequence[str]) -> str:
-    """The size of an argument in C++, of the variables of the modes that it is computed of."""
+def _extent(spec: KernelSpec, tensor: Tensor, item: str, spare: Sequence[str]) -> str:
+    """The size of a tensor's mode in C++, of the variables of the modes that it is computed of: that of the mode, the
+    number of blocks of one, or a computed size.
+    """
+    block = next((block for block in tensor.blocks if block.mode == item), None)
+    if block is not None:
+        return f"({_mode(spec, block.of, spare)} + {block.size - 1}) / {block.size}"
     if not is_computed(item):
         return _mode(spec, item, spare)
     return extent(item).text({mode: _mode(spec, mode, spare) for mode in extent(item).modes})
@@ -202,7 +207,7 @@ def _buffer(spec: KernelSpec, tensor: Tensor, parts: KernelParts, spare: Sequenc
     return {
         "name": _name(tensor.argument),
         "type": _type(tensor.dtype),
-        "shape": [_extent(spec, item, spare) for item in tensor.shape],
+        "shape": [_extent(spec, tensor, item, spare) for item in tensor.shape],
         "major": tensor.shape.index(tensor.contiguous) if tensor.shape else 0,
         "align": alignment(tensor, parts),
         "dense": f", {len(tensor.dense)}" if tensor.dense else "",

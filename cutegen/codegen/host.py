@@ -58,6 +58,7 @@ def host_context(plan: Plan, parts: KernelParts, *, compiles: bool = True) -> di
         "single_output": len(spec.outputs) == 1,
         "first_output": spec.outputs[0].argument if spec.outputs else "",
         "limits": parts.limits,
+        "blocks": spec.blocks,
         "host_parameters": [
             *(f"{t.argument}: torch.Tensor" for t in spec.tensors),
             *_scalar_parameters(spec),
@@ -141,10 +142,13 @@ def _dense(tensor: Tensor) -> str:
 def _size_tables(spec: KernelSpec, parts: KernelParts) -> list[tuple[str, str]]:
     """The tables of what is known of the modes, by mode, each with its key in the spec."""
     defaults = {mode: str(default_size(spec, mode)) for mode in spec.modes if mode not in spec.static}
-    divisible = {item: str(step) for item, step in views.divisors_of(spec).items()}
-    largest = {item: parts.largest.get(item, LARGEST) for item in views.items_of(spec)}
+    own = [block.mode for block in spec.blocks]
+    divisible = {item: str(step) for item, step in (views.divisors_of(spec) | dict.fromkeys(own, 1)).items()}
+    largest = {item: parts.largest.get(item, LARGEST) for item in (*views.items_of(spec), *own)}
     fixed = views.constants_of(spec)
+    blocks = {block.mode: f'("{block.of}", {block.size})' for block in spec.blocks}
     places = {name: python_tuple([f'"{mode}"' for mode in modes]) for name, modes in place_modes(spec).items()}
+    ends = ends_modes(spec)
     inputs, outputs = (tuple(f'"{t.argument}"' for t in tensors) for tensors in (spec.inputs, spec.outputs))
     return [
         ("", f"INPUTS = {python_tuple(inputs)}  # by position; outputs that are not read are keyword-only"),
@@ -153,12 +157,9 @@ def _size_tables(spec: KernelSpec, parts: KernelParts) -> list[tuple[str, str]]:
         *([("divisible", _table("DIVISIBLE", divisible))] if _divides(spec) else []),
         ("static" if fixed else "", _table("STATIC", {m: str(n) for m, n in fixed.items()})),
         ("", _table("LARGEST", largest)),
+        *([("modes", f"{_table('BLOCKS_OF', blocks)}  # of which mode, and of how many elements")] if blocks else []),
         *([("", f"{_table('PLACES', places)}  # modes that each indexes")] if places else []),
-        *(
-            [("modes", f"{_table('ENDS', ends_modes(spec))}  # of segments, and the mode that they cut")]
-            if spec.segments
-            else []
-        ),
+        *([("modes", f"{_table('ENDS', ends)}  # of segments, and the mode that they cut")] if ends else []),
     ]
 
 

@@ -40,6 +40,7 @@ class Backward:
 
     spec: KernelSpec
     without: tuple[str, ...] = ()
+    summed: tuple[str, ...] = ()  # of those, whose gradients are sums over places or blocks
 
 
 def backward(spec: KernelSpec, wrt: Sequence[str] = (), of_outputs: Sequence[str] = ()) -> Backward:
@@ -67,8 +68,8 @@ def backward(spec: KernelSpec, wrt: Sequence[str] = (), of_outputs: Sequence[str
     except NoForm as error:
         message = f"the statements of {spec.kernel} cannot be differentiated: {error}"
         raise DifferentiationError(message, "make a number that is taken to high powers a scalar of the spec") from None
-    at_places = (t.name for t in spec.tensors if t.at and t.reads and t.dtype.is_float and not wrt)
-    return replace(made, without=(*made.without, *at_places))
+    summed = tuple(t.name for t in spec.tensors if (t.at or t.blocks) and t.reads and t.dtype.is_float and not wrt)
+    return replace(made, without=(*made.without, *summed), summed=summed)
 
 
 def _refuse_along(spec: KernelSpec) -> None:
@@ -124,7 +125,12 @@ def _wanted(spec: KernelSpec, wrt: Sequence[str]) -> tuple[Tensor, ...]:
         elements = f"{taken[0].name}[{', '.join(indices)}]"
         help = f"their order is not fixed: use `{adding}` of torch on the gradient of `{elements}`"
         raise DifferentiationError(message, help)
-    return tuple(tensor for tensor in chosen if not tensor.at)
+    blocked = [tensor for tensor in chosen if tensor.blocks]
+    if blocked and (wrt or len(blocked) == len(chosen)):
+        name, of = blocked[0].name, blocked[0].blocks[0].of
+        message = f"`{name}` has a value for each block of {of}: its gradient is a sum over each"
+        raise DifferentiationError(message, "write the gradient of each element, and sum views of blocks in torch")
+    return tuple(tensor for tensor in chosen if not (tensor.at or tensor.blocks))
 
 
 class _Forward:
@@ -327,6 +333,7 @@ class _Backward:
             op=family.op.name,
             tensors=arguments,
             arguments=(),
+            declared_modes=tuple(mode for mode in spec.declared_modes if mode.name in modes),
             scalars=scalars,
             compute=compute,
             schedule=family.schedule(),

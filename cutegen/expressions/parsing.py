@@ -21,6 +21,7 @@ from cutegen.dtypes import Dtype
 from cutegen.expressions.absent import ABSENT, of_no_syntax, of_syntax, scattered
 from cutegen.expressions.forms import available, form_of, wrong_modes
 from cutegen.expressions.functions import FUNCTIONS, NO_NAMES, PARTS, TO_WHOLE, TYPE_PRESERVING, Function
+from cutegen.expressions.scaled import normalised, product
 from cutegen.expressions.tree import (
     ALONG,
     COMPARISONS,
@@ -130,7 +131,9 @@ def parse(text: str, parts: bool = False) -> Assignment:
     if len(statement.targets) != 1 or not isinstance(target, ast.Name):
         raise ExpressionError("compute must assign to one tensor", whole, "write a statement `C = ...` for each output")
     value = _Parser(text, PARTS if parts else {}).expr(statement.value, 0)
-    return Assignment(target.id, value, ast.unparse(statement), Place(target.col_offset, target.end_col_offset or 0))
+    return Assignment(
+        target.id, value, normalised(statement, value), Place(target.col_offset, target.end_col_offset or 0)
+    )
 
 
 def _assignment_help(body: Sequence[ast.stmt]) -> str:
@@ -211,7 +214,7 @@ class _Parser:
             case ast.UnaryOp(op=ast.Invert()):
                 return Unary("~", sub(node.operand), place=place)
             case ast.BinOp(op=ast.MatMult()):
-                return self.matmul(node, place)
+                return product(node, self.place)
             case ast.BinOp(op=ast.Pow()):
                 return self.power(node, sub(node.left), depth, place)
             case ast.BinOp():
@@ -234,15 +237,6 @@ class _Parser:
         """A chain is one node for Python and a tree as deep as it is long here."""
         if depth + links > MAX_DEPTH:
             raise ExpressionError(f"compute nests deeper than {MAX_DEPTH} levels", place)
-
-    def matmul(self, node: ast.BinOp, place: Place) -> Expr:
-        a, b = node.left, node.right
-        if not isinstance(a, ast.Name):
-            raise ExpressionError("the left side of `@` must be a tensor", self.place(a), "write it as `A @ B.T`")
-        if isinstance(b, ast.Attribute) and b.attr == "T" and isinstance(b.value, ast.Name):
-            return MatMul(a.id, b.value.id, self.place(a), self.place(b.value), place=place)
-        names = (a.id, b.id) if isinstance(b, ast.Name) else None
-        raise UntransposedError(self.place(b), names)
 
     def power(self, node: ast.BinOp, base: Expr, depth: int, place: Place) -> Expr:
         exponent = node.right

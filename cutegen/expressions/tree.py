@@ -203,12 +203,24 @@ class Cast(Node):
 
 @dataclass(frozen=True)
 class MatMul(Node):
-    """`A @ B.T`, contracted over their common mode; its dtype is the accumulator's."""
+    """`A @ B.T`, contracted over their common mode; its dtype is the accumulator's. An operand may have a scale, as in
+    `(A * sA) @ (B * sB).T`.
+    """
 
     a: str
     b: str
     a_place: Place = field(default=Place(), compare=False, repr=False)
     b_place: Place = field(default=Place(), compare=False, repr=False)
+    a_scale: str | None = None
+    b_scale: str | None = None
+    a_scale_place: Place = field(default=Place(), compare=False, repr=False)
+    b_scale_place: Place = field(default=Place(), compare=False, repr=False)
+
+    @property
+    def scales(self) -> tuple[tuple[str, Place], ...]:
+        """The names of the scales, with their places."""
+        pairs = ((self.a_scale, self.a_scale_place), (self.b_scale, self.b_scale_place))
+        return tuple((name, place) for name, place in pairs if name is not None)
 
 
 Expr = Literal_ | Name | Local | Coord | Unary | Binary | Call | Reduce | Scan | Select | Cast | MatMul
@@ -322,6 +334,7 @@ def uses(expr: Expr) -> Iterator[tuple[str, Place]]:
         elif isinstance(node, MatMul):
             yield node.a, node.a_place
             yield node.b, node.b_place
+            yield from node.scales
 
 
 @dataclass(frozen=True)

@@ -47,7 +47,7 @@ def _aliases(host: Host) -> Iterator[Check]:
             ("starting before the end of", {out.name: 0, other.name: step}),
         ):
             first = other if at[out.name] else out  # the one in which the second starts
-            run = _size(first.contiguous, case.sizes) * first.dtype.bytes
+            run = _size(first.contiguous, first.sized(case.sizes)) * first.dtype.bytes
             if max(at.values()) >= run:
                 continue  # the second one would start in a gap
             made = _slices(spec, case, at, host.executor.device)
@@ -78,10 +78,14 @@ def _one_more_than(host: Host, tensors: Sequence[Tensor], step: int) -> dict[str
     """Sizes with rows of these tensors that are an element longer than whole steps of bytes, else those of the case."""
     spec, sizes = host.spec, dict(host.case.sizes)
     for tensor in tensors:
-        mode = tensor.contiguous
         unit = max(1, step // tensor.dtype.bytes)
-        if tensor.modes and mode in spec.modes and mode not in spec.static and spec.divisible.get(mode, 1) == 1:
-            sizes[mode] = -(-(sizes[mode] - 1) // unit) * unit + 1
+        row = _size(tensor.contiguous, tensor.sized(sizes))
+        longer = -(-(row - 1) // unit) * unit + 1
+        block = next((block for block in tensor.blocks if block.mode == tensor.contiguous), None)
+        mode, each = (tensor.contiguous, 1) if block is None else (block.of, block.size)
+        free = tensor.modes and mode in spec.modes and mode not in spec.static
+        if free and each % spec.divisible.get(mode, 1) == 0:
+            sizes[mode] = longer * each
     return sizes if family_of(spec).refused(spec.by_view, sizes) is None else None
 
 

@@ -13,7 +13,8 @@ from cutegen.dtypes import Dtype
 from cutegen.expressions.places import modes_compared
 from cutegen.hostchecks.asked import family_of
 from cutegen.hostchecks.judging import Host
-from cutegen.hostchecks.sizes import odd_along, small
+from cutegen.hostchecks.sizes import small
+from cutegen.hostchecks.strides import odd_along
 from cutegen.language.model import KernelSpec, Tensor
 from cutegen.verification.asked import op_of
 from cutegen.verification.case_request import Layout

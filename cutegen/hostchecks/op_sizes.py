@@ -66,7 +66,8 @@ def _noted(op: Any, spec: KernelSpec, sizes: Mapping[str, int], scalars: op_call
     with FakeTensorMode():
         given = {}
         for tensor in op_calls.taken(spec):
-            shape, kind = tensor.extents({ONE: 1, **sizes}), getattr(torch, tensor.dtype.torch)
+            extents = tensor.extents({ONE: 1, **dict.fromkeys(spec.modes, 1), **sizes})
+            shape, kind = extents, getattr(torch, tensor.dtype.torch)
             own = torch.empty(shape, dtype=kind)
             given[tensor.name] = own.requires_grad_(tensor.dtype.is_float and not tensor.writes)
         with Noting():  # type: ignore[no-untyped-call]

@@ -13,7 +13,7 @@ from cutegen.hostchecks import op_gradients
 from cutegen.hostchecks.judging import Check, Host, same_bits
 from cutegen.hostchecks.op_calls import OpCall, arranged, call, calls, edges, made, overload, taken, wrong_values
 from cutegen.hostchecks.opchecks import IN_GRAPHS, opcheck, possible
-from cutegen.hostchecks.sizes import turned
+from cutegen.hostchecks.strides import turned
 from cutegen.hostchecks.wrong_tensors import OTHER_DTYPE
 from cutegen.language.model import Tensor
 from cutegen.reference.bounds import evaluate

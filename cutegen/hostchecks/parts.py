@@ -21,7 +21,7 @@ from cutegen.verification.compare import compare
 from cutegen.verification.executor import CannotRun, Far
 from cutegen.verification.places import input_for
 from cutegen.verification.tensors import Guarded, guarded, with_indices
-from cutegen.views.extents import modes_of, size_of
+from cutegen.views.extents import modes_of
 
 if TYPE_CHECKING:
     import torch
@@ -98,10 +98,11 @@ def largest(host: Host, mode: str, sizes: Mapping[str, int]) -> int:
     most = family_of(host.spec).largest(host.plan).get(mode, COORDINATES)
     most = min(COORDINATES, most, host.spec.sizes_of(mode)[1])
     for number, tensor in enumerate(host.spec.tensors):
-        if mode in tensor.shape:
-            strides = strides_for(tensor, sizes, _layout(host), number)
-            step, others = strides[tensor.shape.index(mode)], prod(size_of(m, sizes) for m in tensor.shape if m != mode)
-            most = min(most, _BYTES // (tensor.dtype.bytes * max(step, others)))
+        axis = tensor.spread.index(mode) if mode in tensor.spread else None
+        if axis is not None:
+            strides, extents = strides_for(tensor, sizes, _layout(host), number), tensor.extents(sizes)
+            others, own = prod(n for i, n in enumerate(extents) if i != axis), tensor.unit(mode)
+            most = min(most, own * (_BYTES // (tensor.dtype.bytes * max(strides[axis], others))))
     step = max(1, host.spec.divisible.get(mode, 1))
     return most // step * step
 
@@ -142,18 +143,24 @@ def _made(host: Host, call: Parts) -> tuple[list[object], tuple[Guarded, ...]]:
     near = call.near if mode in spec.taken else _with_few_places(spec, call.near)
     views, parts, layout = {}, [], _layout(host)
     for number, tensor in enumerate(spec.tensors):
-        shape, strides = tensor.extents(near), strides_for(tensor, near, layout, number)
-        data = input_for(spec, tensor, near, "random", 7 + number) if tensor.reads else None
+        unit, here = tensor.unit(mode), near
+        there, elsewhere = call.coordinates, call.elsewhere
+        if unit > 1:  # one value for each block that has one of the coordinates
+            there = sorted({c // unit for c in there})
+            elsewhere = elsewhere and range(elsewhere.start // unit, (elsewhere.stop - 1) // unit + 1)
+            here = {**near, mode: len(there) * unit}
+        shape, strides = tensor.extents(here), strides_for(tensor, here, layout, number)
+        data = input_for(spec, tensor, here, "random", 7 + number) if tensor.reads else None
         if data is not None and call.elsewhere is not None and mode in tensor.shape:
             zeros = [i for i, c in enumerate(call.coordinates) if c in call.elsewhere]
             data.narrow(tensor.shape.index(mode), zeros[0], len(zeros)).zero_()
         part = guarded(tensor, shape, strides, host.executor.device, data=data, layout=layout, number=number)
         parts.append(part)
         views[tensor.name] = part.view
-        if mode in tensor.shape and near != call.sizes:
+        if mode in tensor.spread and near != call.sizes:
             shape = tensor.extents(call.sizes)
             strides = strides_for(tensor, call.sizes, layout, number)
-            far = Far(tensor, shape, strides, tensor.shape.index(mode), call.coordinates, call.elsewhere)
+            far = Far(tensor, shape, strides, tensor.spread.index(mode), there, elsewhere)
             view = host.executor.part_of(far, part.view)
             if view is None:
                 raise CannotRun(f"no {shape} of {tensor.dtype} can be addressed here")

@@ -26,7 +26,8 @@ from cutegen.contract import (
     forget_compiled,
 )
 from cutegen.hostchecks.judging import Check, Host, unnamed
-from cutegen.hostchecks.sizes import made_of, odd_along, where_strides_mean_nothing
+from cutegen.hostchecks.sizes import made_of, where_strides_mean_nothing
+from cutegen.hostchecks.strides import odd_along
 from cutegen.language.model import Scalar
 from cutegen.verification.compare import bits_of
 from cutegen.verification.executor import load_module

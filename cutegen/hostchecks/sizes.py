@@ -13,9 +13,10 @@ from cutegen.hostchecks.asked import family_of
 from cutegen.hostchecks.judging import Check, Host, unnamed
 from cutegen.hostchecks.packed import between, telling
 from cutegen.hostchecks.parts import COORDINATES
+from cutegen.hostchecks.strides import as_torch_makes_it, far_along, odd_along, odd_along_all
 from cutegen.language.model import KernelSpec, Tensor
 from cutegen.verification.asked import op_of
-from cutegen.verification.cases import Case, align_unit, strides_for
+from cutegen.verification.cases import Case, strides_for
 from cutegen.verification.executor import CannotRun
 from cutegen.verification.places import input_for
 from cutegen.verification.tensors import Guarded, guarded, make_tensors
@@ -57,6 +58,7 @@ def small(spec: KernelSpec) -> dict[str, int]:
 
 def checks(host: Host) -> Iterator[Check]:
     yield from _disagreeing(host)
+    yield from _other_blocks(host)
     yield from _not_taken(host)
     yield from _meaningless_strides(host, "")
     if (usual := as_promised(host)) is not None:
@@ -128,6 +130,18 @@ def _disagreeing(host: Host) -> Iterator[Check]:
                 yield host.refuses(arguments[0], what, made_of(host, names, odd), arguments)
 
 
+def _other_blocks(host: Host) -> Iterator[Check]:
+    """One block more, and where there is one, one less, than a mode has."""
+    for tensor in host.spec.tensors:
+        for block in tensor.blocks:
+            size, step = host.case.sizes[block.of], block.size
+            for other in (size + step, *[size - step] * (size > step)):
+                sizes = {**host.case.sizes, block.of: other}
+                what = f"{block.mode} is {block.count(sizes)}, of {size} along {block.of}"
+                names = [t.argument for t in host.spec.tensors if block.of in t.spread]
+                yield host.refuses(tensor.argument, what, made_of(host, [tensor.name], sizes), names)
+
+
 def _not_taken(host: Host) -> Iterator[Check]:
     """Sizes that are right for each mode alone, and that the family's host refuses together."""
     spec, sizes = host.spec, host.case.sizes
@@ -151,9 +165,9 @@ def _meaningless_strides(host: Host, of: str) -> Iterator[Check]:
     without = [(mode, {**host.case.sizes, mode: 0}) for mode in free]
     ways = (
         ("any stride along {} where that is 1", where_strides_mean_nothing(host), odd_along),
-        ("steps of more than 2^32 elements along {}, which is 1", _fixed_at_one(host), _far_along),
-        ("what torch makes where {} is 0", without, _as_torch_makes_it),
-        ("any strides where {} is 0", without, _odd_along_all),
+        ("steps of more than 2^32 elements along {}, which is 1", _fixed_at_one(host), far_along),
+        ("what torch makes where {} is 0", without, as_torch_makes_it),
+        ("any strides where {} is 0", without, odd_along_all),
     )
     for where, cases, strided in ways:
         for mode, sizes in cases:
@@ -183,52 +197,6 @@ def where_strides_mean_nothing(host: Host) -> Iterator[tuple[str, dict[str, int]
 def _fixed_at_one(host: Host) -> Iterator[tuple[str, dict[str, int]]]:
     """Modes that always have a size of 1, each with the sizes of a call."""
     yield from ((mode, dict(host.case.sizes)) for mode in host.spec.modes if host.spec.static.get(mode) == 1)
-
-
-def with_stride(tensor: Tensor, view: torch.Tensor, mode: str, stride: int) -> torch.Tensor:
-    """The tensor with another stride along a mode."""
-    strides = [stride if m == mode else s for m, s in zip(tensor.shape, view.stride(), strict=True)]
-    return view.as_strided(view.shape, strides)
-
-
-def odd_along(tensor: Tensor, view: torch.Tensor, mode: str) -> torch.Tensor:
-    """The tensor with a stride along a mode that the kernel would not take."""
-    return with_stride(tensor, view, mode, 3 if mode == tensor.major else int(align_unit(tensor) > 1))
-
-
-def _far_along(tensor: Tensor, view: torch.Tensor, mode: str) -> torch.Tensor:
-    """The tensor with a stride along a mode that no 32 bits count, and that no alignment divides."""
-    return with_stride(tensor, view, mode, (1 << 32) + 3)
-
-
-def turned(tensor: Tensor, view: torch.Tensor) -> tuple[int, ...] | None:
-    """Strides with which the modes that may have any follow each other the other way round; None where it has but one
-    of these.
-    """
-    fixed = {tensor.contiguous, *tensor.dense}
-    own = [i for i, mode in enumerate(tensor.shape) if mode not in fixed and view.shape[i] > 1]
-    if len(own) < 2 or not view.numel():
-        return None
-    strides, step = list(view.stride()), min(view.stride(i) for i in own)
-    for i in sorted(own, key=view.stride, reverse=True):
-        strides[i], step = step, step * view.shape[i]
-    return tuple(strides)
-
-
-def _odd_along_all(tensor: Tensor, view: torch.Tensor, mode: str) -> torch.Tensor:
-    """The tensor with such strides along all modes."""
-    for one in tensor.shape:
-        view = odd_along(tensor, view, one)
-    return view
-
-
-def _as_torch_makes_it(tensor: Tensor, view: torch.Tensor, mode: str) -> torch.Tensor:
-    """A tensor without elements, with the strides that torch gives it."""
-    import torch
-
-    order = sorted(range(view.dim()), key=lambda i: tensor.shape[i] == tensor.major)
-    fresh = torch.empty([view.shape[i] for i in order], dtype=view.dtype, device=view.device)
-    return fresh.permute([order.index(i) for i in range(view.dim())])
 
 
 def _limits(host: Host) -> Iterator[Check]:

@@ -14,7 +14,8 @@ from cutegen.codegen.host import can_be_made
 from cutegen.contract import as_called, compiled_arguments, copies
 from cutegen.expressions.places import parts_of
 from cutegen.hostchecks.judging import Check, Host
-from cutegen.hostchecks.sizes import as_promised, made_of, where_strides_mean_nothing, with_stride
+from cutegen.hostchecks.sizes import as_promised, made_of, where_strides_mean_nothing
+from cutegen.hostchecks.strides import with_stride
 
 if TYPE_CHECKING:
     import torch

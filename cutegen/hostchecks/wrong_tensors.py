@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from cutegen.dtypes import Dtype
 from cutegen.hostchecks.judging import Check, Host
-from cutegen.hostchecks.sizes import turned
+from cutegen.hostchecks.strides import turned
 from cutegen.verification.cases import align_unit, strides_for
 from cutegen.verification.places import input_for
 from cutegen.verification.tensors import guarded
@@ -47,8 +47,8 @@ def checks(host: Host, number: int) -> Iterator[Check]:
     major = tensor.contiguous
 
     def fresh(shape: tuple[int, ...], strides: tuple[int, ...], shift: int = 0) -> torch.Tensor:
-        sizes = {**case.sizes, **dict(zip(tensor.shape, shape, strict=True))}
-        data = input_for(host.spec, tensor, sizes, "integers", 7)
+        given = {**case.sizes, **dict(zip(tensor.shape, shape, strict=True))}
+        data = input_for(host.spec, tensor, given, "integers", 7)
         return guarded(tensor, shape, strides, executor.device, data=data, number=number, shift=shift).view
 
     def size(mode: str) -> int:

@@ -10,6 +10,7 @@ from cutegen.expressions.tree import Compute, Place
 from cutegen.language.context import Context
 from cutegen.language.kinds import Path
 from cutegen.language.model import KernelSpec, Scalar, Schedule, Tensor
+from cutegen.language.modes import Mode
 
 Tensors = Mapping[str, Tensor]
 
@@ -34,6 +35,11 @@ class Op(Protocol):
 
     @property
     def takes_segments(self) -> bool: ...
+
+    @property
+    def takes_blocks(self) -> bool: ...
+
+    def check_blocks(self, ctx: Context, modes: tuple[Mode, ...], tensors: tuple[Tensor, ...]) -> bool: ...
 
     @property
     def reserved(self) -> frozenset[str]: ...

@@ -20,6 +20,7 @@ from cutegen.expressions.parsing import (
     product_place,
     uses,
 )
+from cutegen.expressions.places import ONE
 from cutegen.expressions.selecting import kept_modes
 from cutegen.expressions.tree import Reduce, along
 from cutegen.language.asked import Op
@@ -108,8 +109,8 @@ def _check_names(ctx: Context, statements: Compute, known: Mapping[str, Tensor],
     """Every name is a tensor, a scalar or a value that an earlier statement computed, and assigned at most once."""
     declared = [*known, *(s.name for s in scalars)]
     taken = {mode for tensor in known.values() for mode, _ in tensor.at}
-    every = (*(m for tensor in known.values() for m in tensor.modes if m not in taken), *kept_modes(statements))
-    modes = tuple(dict.fromkeys(every))
+    own = (m for tensor in known.values() for m in tensor.free if m not in taken and m != ONE)
+    modes = tuple(dict.fromkeys((*own, *kept_modes(statements))))
     assigned: list[str] = []
     later = set(statements.targets)
     for number, statement in enumerate(statements.statements):

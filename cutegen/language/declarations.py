@@ -156,8 +156,9 @@ def promises(ctx: Context, modes: tuple[str, ...]) -> tuple[dict[str, int], dict
     """`static` and `divisible`."""
     static, divisible = dict(ctx.data.get("static", {})), dict(ctx.data.get("divisible", {}))
     for field, sizes in (("static", static), ("divisible", divisible)):
+        blocks = ctx.data.get("modes", {})  # of which CG147 is said
         for mode in sizes:
-            if mode not in modes:
+            if mode not in modes and mode not in blocks:
                 ctx.unknown_mode(mode, modes, field, mode)
     for mode in divisible:
         if mode in static:

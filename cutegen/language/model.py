@@ -34,7 +34,7 @@ from cutegen.language.kinds import (
     Text,
     key,
 )
-from cutegen.language.modes import Mode, Segments
+from cutegen.language.modes import Block, Mode, Segments
 from cutegen.language.signature import Signature
 from cutegen.language.source import Source as Source
 from cutegen.language.tensor import Role as Role
@@ -221,8 +221,8 @@ class KernelSpec(Signature[Tensor], Generic[S]):
     )
     declared_modes: tuple[Mode, ...] = key(
         Named(Mode, "mode", most=8),
-        "Modes that are cut into segments, by name: with `{M: {of: X, offsets: ends}}` the rows of segment x of M go "
-        "with element x along X.",
+        "Modes by what they are to others. With `{M: {of: X, offsets: ends}}` M is cut into segments: the rows of "
+        "segment x go with element x along X. `{KB: {blocks: K, size: 128}}` has one element for each 128 of K.",
         default=(),
         block=True,
         name="modes",
@@ -374,6 +374,13 @@ class KernelSpec(Signature[Tensor], Generic[S]):
 
     @cached_property
     def modes(self) -> tuple[str, ...]:
-        """Every mode, in order of first appearance, those of the leading tensor first."""
-        own = (mode for tensor in self.by_view.tensors for mode in tensor.shape)
-        return tuple(dict.fromkeys((*self.lead.shape, *own, *self._beside)))
+        """Every mode with a size of its own, in order of first appearance, those of the leading tensor first. Those of
+        blocks have none.
+        """
+        own = (mode for tensor in self.by_view.tensors for mode in tensor.free)
+        return tuple(dict.fromkeys((*self.lead.free, *own, *self._beside)))
+
+    @cached_property
+    def blocks(self) -> tuple[Block, ...]:
+        """The modes with one element for each block of another mode, in order of first appearance."""
+        return tuple(dict.fromkeys(block for tensor in self.tensors for block in tensor.blocks))

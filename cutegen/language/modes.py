@@ -1,30 +1,34 @@
 """Modes that a spec declares by what they are to others: rows that are cut into segments, one for each place along
-another mode.
+another mode, and blocks of another mode, along which tensors broadcast.
 """
 
 from __future__ import annotations
 
-from dataclasses import MISSING, dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import NamedTuple
 
-from cutegen.language.kinds import Text, key
+from cutegen.language.kinds import Integer, Text, key
+
+MOST = 1 << 16  # elements of a block
 
 
 @dataclass(frozen=True)
 class Mode:
-    """A mode by name, and what it is to another mode."""
+    """A mode by name, and what it is to another mode: cut into segments, one for each element along `of`, or `blocks`
+    of another. It has the keys of one of both.
+    """
 
     name: str
-    of: str = key(
-        Text(), "The mode with one element for each segment that this one is cut into.", default=MISSING, required=True
-    )
+    of: str = key(Text(), "The mode with one element for each segment that this one is cut into.", default="")
     offsets: str = key(
         Text(),
         "The tensor of i32 with the end of each segment: segment x has the places from the end of the one before up to "
         "its own, which it does not have.",
-        default=MISSING,
-        required=True,
+        default="",
     )
+    blocks: str = key(Text(), "The mode of which this one has one element for each block.", default="")
+    size: int = key(Integer(2, MOST), "Elements of a block; the last one may have fewer.", default=0)
 
 
 class Segments(NamedTuple):
@@ -35,3 +39,15 @@ class Segments(NamedTuple):
     mode: str
     of: str
     ends: str
+
+
+class Block(NamedTuple):
+    """A mode of a tensor's shape with one element for each `size` elements along the mode `of`."""
+
+    mode: str
+    of: str
+    size: int
+
+    def count(self, sizes: Mapping[str, int]) -> int:
+        """The number of blocks for the size of each mode."""
+        return -(-sizes[self.of] // self.size)

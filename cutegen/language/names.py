@@ -14,8 +14,8 @@ MAX_NAME = 32
 # Names that a generated module defines, imports or looks up: a kernel of that name would shadow them. A test derives
 # them from rendered modules.
 _USED = (
-    "ALL", "COSTS", "Callable", "DIVISIBLE", "INPUTS", "Iterator", "LARGEST", "MOST_TILES", "OUTPUTS", "SIZES",
-    "CLUSTER", "SLICE", "STAGES", "STATIC", "SWIZZLE", "Sequence", "TARGETS", "TENSORS", "THREADS", "TILER",
+    "ALL", "BLOCKS_OF", "COSTS", "Callable", "DIVISIBLE", "INPUTS", "Iterator", "LARGEST", "MOST_TILES", "OUTPUTS",
+    "SIZES", "CLUSTER", "SLICE", "STAGES", "STATIC", "SWIZZLE", "Sequence", "TARGETS", "TENSORS", "THREADS", "TILER",
     "ENDS", "PLACES", "TOLERANCE", "Timer", "VALUES", "VECTOR", "annotations", "argparse", "args", "arguments",
     "compile_for", "copy_tile", "cpasync", "cuda", "cuda_dialect", "cute", "cutegen", "cutlass", "failure", "functools",
     "in_bounds", "itertools", "known_tensors", "launch", "launch_kernel", "load_values", "main", "make_fake_stream",

@@ -22,7 +22,7 @@ from cutegen.language.model import Expect, KernelSpec, Schedule, Verify
 from cutegen.language.modules import marked
 from cutegen.language.names import shown
 from cutegen.language.packed import kernel_tensors
-from cutegen.language.segments import check_segments, modes_declared, with_segments
+from cutegen.language.segments import check_segments, modes_declared, with_blocks, with_segments
 from cutegen.language.shapes import MAX_VERIFIED, Promises, bench, check_places, check_shapes
 from cutegen.language.torch_ops import torch_op
 from cutegen.language.tuning import tune
@@ -133,17 +133,20 @@ def _spec(variant: Variant) -> tuple[KernelSpec | None, list[Diagnostic]]:
     written = ctx.data.get("schedule", {})
     check_kernel_name(ctx)
     named = modes_declared(ctx)
-    arguments, numbers = with_segments(tensors(ctx), named), scalars(ctx)
+    cut, blocks = (tuple(mode for mode in named if bool(mode.blocks) is kind) for kind in (False, True))
+    arguments, numbers = with_blocks(with_segments(tensors(ctx), cut), blocks), scalars(ctx)
     declared = kernel_tensors(ctx, arguments)
     known = {tensor.name: tensor for tensor in declared}
     check_names(ctx, arguments, numbers)
-    shaped = op.check_places(ctx, declared) & check_segments(ctx, op, named, declared)
+    shaped = op.check_places(ctx, declared) & check_segments(ctx, op, cut, declared)
+    shaped &= op.check_blocks(ctx, blocks, declared)
     statements = compute(ctx, op, declared, numbers, shaped=shaped)
     texts = ctx.data["compute"]
     kept = kept_in([texts] if isinstance(texts, str) else texts)
     packed = [item for argument in arguments if argument.views for item in argument.modes]
     computed = [mode for item in packed for mode in (modes_of(item) if is_computed(item) else (item,))]
-    modes = tuple(dict.fromkeys((*(mode for tensor in declared for mode in tensor.modes), *computed, *kept)))
+    own = (mode for tensor in declared for mode in tensor.free if mode != ONE)
+    modes = tuple(dict.fromkeys((*own, *computed, *kept)))
     static, divisible = promises(ctx, modes)
     static |= dict.fromkeys([ONE for tensor in declared if ONE in tensor.shape], 1)
     schedule: Schedule

@@ -61,7 +61,7 @@ def _schema_of(of: tuple[Family, ...]) -> Mapping[str, Any]:
             "pattern": "^\\{[A-Za-z_][A-Za-z0-9_]*\\}$",
         },
         "tensor": _tensor(),
-        "mode": Record(Mode).schema("One mode that is cut into segments."),
+        "mode": Record(Mode).schema("What one mode is to another."),
     }
     for family in of:
         says = inspect.cleandoc(family.schedule.__doc__ or "").partition("\n")[0]

@@ -1,4 +1,4 @@
-"""Modes that are cut into segments, checked against the tensors that have them."""
+"""Declared modes, and tensors that have them; those that are cut into segments, checked against these."""
 
 from __future__ import annotations
 
@@ -10,21 +10,36 @@ from cutegen.language.asked import Op
 from cutegen.language.context import Context
 from cutegen.language.kinds import keys_of
 from cutegen.language.model import KernelSpec
-from cutegen.language.modes import Mode, Segments
+from cutegen.language.modes import Block, Mode, Segments
 from cutegen.language.names import shown, suggestion
 from cutegen.language.tensor import Tensor
 
 
 def modes_declared(ctx: Context) -> tuple[Mode, ...]:
-    """Every mode that the spec says something of under `modes`."""
+    """Every mode that the spec declares under `modes` with all keys of one kind; says to `ctx` which lack some."""
     found: tuple[Mode, ...] = keys_of(KernelSpec)["modes"].kind.read(ctx.data.get("modes", {}), ctx, ("modes",))
-    return found
+    whole = []
+    for mode in found:
+        has = tuple(bool(value) for value in (mode.of, mode.offsets, mode.blocks, mode.size))
+        if has in ((True, True, False, False), (False, False, True, True)):
+            whole.append(mode)
+        else:
+            message = f"`{shown(mode.name)}` is declared neither as segments nor as blocks"
+            help = "write `{of: X, offsets: ends}` for a mode that is cut into segments, or `{blocks: K, size: 128}`"
+            ctx.say("CG102", message, "modes", mode.name, key=True, help=help)
+    return tuple(whole)
 
 
 def with_segments(tensors: Sequence[Tensor], modes: Sequence[Mode]) -> tuple[Tensor, ...]:
     """The tensors, each with the segments that its modes are cut into."""
     every = [Segments(mode.name, mode.of, mode.offsets) for mode in modes]
     return tuple(replace(t, segments=tuple(one for one in every if one.mode in t.shape)) for t in tensors)
+
+
+def with_blocks(tensors: Sequence[Tensor], modes: Sequence[Mode]) -> tuple[Tensor, ...]:
+    """The tensors, each with those of its modes that are blocks of others."""
+    every = {mode.name: Block(mode.name, mode.blocks, mode.size) for mode in modes}
+    return tuple(replace(t, blocks=tuple(every[mode] for mode in t.shape if mode in every)) for t in tensors)
 
 
 def check_segments(ctx: Context, op: Op, modes: Sequence[Mode], tensors: Sequence[Tensor]) -> bool:

@@ -22,7 +22,7 @@ from cutegen.language.kinds import (
     Text,
     key,
 )
-from cutegen.language.modes import Segments
+from cutegen.language.modes import Block, Segments
 from cutegen.language.values import ValueReader
 from cutegen.views.extents import size_of
 
@@ -81,6 +81,7 @@ class Tensor:
     segments: tuple[Segments, ...] = ()  # those that its modes are cut into
     views: tuple[Tensor, ...] = ()  # of a packed argument: the tensors that the kernel has instead of it
     step: int = 1  # elements from one to the next along `major`: of a view, maybe others; 0: no one number
+    blocks: tuple[Block, ...] = ()  # what its modes are that have one element for each block of another
 
     @property
     def modes(self) -> tuple[str, ...]:  # those that have names
@@ -113,9 +114,29 @@ class Tensor:
         """The name of the generated function's parameter."""
         return self.name.lower()
 
+    @property
+    def free(self) -> tuple[str, ...]:
+        """The modes whose sizes follow from no other's: all but those of blocks."""
+        return tuple(mode for mode in self.shape if mode not in {block.mode for block in self.blocks})
+
+    @property
+    def spread(self) -> tuple[str, ...]:
+        """The modes along which elements differ: those of blocks replaced by the modes that have the blocks."""
+        of = {block.mode: block.of for block in self.blocks}
+        return tuple(of.get(mode, mode) for mode in self.shape)
+
+    def unit(self, mode: str) -> int:
+        """The number of elements along a mode that have one element of this tensor: those of a block, else 1."""
+        return next((block.size for block in self.blocks if block.of == mode), 1)
+
+    def sized(self, sizes: Mapping[str, int]) -> Mapping[str, int]:
+        """`sizes`, which has those of the free modes, with those of all others."""
+        return {**sizes, **{block.mode: block.count(sizes) for block in self.blocks}} if self.blocks else sizes
+
     def extents(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
-        """Its shape in a call with these sizes of modes. Raises KeyError for a mode without a size."""
-        return tuple(size_of(item, sizes) for item in self.shape)
+        """Its shape in a call where `sizes` has the sizes of free modes. Raises KeyError for a mode without a size."""
+        own = self.sized(sizes)
+        return tuple(size_of(item, own) for item in self.shape)
 
 
 @dataclass(frozen=True)
@@ -141,23 +162,25 @@ OF_VIEWS = ("shape", "view")  # the keys of a view
 
 def element_modes(tensor: Tensor, tensors: Sequence[Tensor]) -> tuple[str, ...]:
     """The modes of a tensor's elements as `compute` has them: for modes that are taken `at` the places of another
-    tensor, once that tensor's. `W: {shape: [V, D], at: {V: ids}}` with `ids: {shape: [B, T]}` has elements of
-    [B, T, D].
+    tensor, once that tensor's, and for blocks the mode that has them. `W: {shape: [V, D], at: {V: ids}}` with
+    `ids: {shape: [B, T]}` has elements of [B, T, D].
     """
     indices = {t.name: t.shape for t in tensors}
     at = dict(tensor.at)
-    found = [new for mode in tensor.shape for new in (indices.get(at[mode], ()) if mode in at else (mode,))]
+    found = [new for mode in tensor.spread for new in (indices.get(at[mode], ()) if mode in at else (mode,))]
     return tuple(dict.fromkeys(found))
 
 
 def with_elements(tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
-    """The tensors that hold the elements of each: of those taken `at` places the ones that indexing makes."""
+    """The tensors that hold the elements of each: of those taken `at` places the ones that indexing makes, and of those
+    with modes of blocks the ones that repeating makes.
+    """
     found = []
     for tensor in tensors:
-        if tensor.at:
+        if tensor.at or tensor.blocks:
             shape = element_modes(tensor, tensors)
             major = tensor.major if tensor.major in shape else shape[-1]
-            tensor = replace(tensor, shape=shape, major=major, at=())
+            tensor = replace(tensor, shape=shape, major=major, at=(), blocks=())
         found.append(tensor)
     return tuple(found)
 

@@ -17,6 +17,7 @@ from cutegen.codegen.places import put_in
 from cutegen.codegen.reference import device_of
 from cutegen.codegen.views import packed_results
 from cutegen.errors import plain
+from cutegen.expressions.tree import MatMul
 from cutegen.measuring.arguments import Arguments, like
 from cutegen.measuring.asked import op_of
 from cutegen.measuring.clock import Contender
@@ -267,6 +268,8 @@ def _scaled(name: str, arguments: Arguments) -> Candidate:
     assert matmul is not None and wanted is not None
     device = arguments.sets[0][arguments.output].device
     rows, columns = wanted.rows, wanted.columns
+    if wanted.blocks:
+        return _per_set(name, arguments, functools.partial(_scaled_blocks, matmul))
     m, n = (arguments.sizes[mode] if rows or columns else None for mode in spec.output.shape)
     # The number is one of a scale that the expression does not have: scales of both operands leave none
     left = torch.full((m, 1) if m else (), wanted.number if not rows else 1.0, dtype=torch.float32, device=device)
@@ -278,6 +281,15 @@ def _scaled(name: str, arguments: Arguments) -> Candidate:
         return torch._scaled_mm(a, b.T, *scales, out_dtype=out.dtype, use_fast_accum=True, out=out)
 
     return _per_set(name, arguments, call)
+
+
+def _scaled_blocks(matmul: MatMul, x: dict[str, torch.Tensor], out: torch.Tensor) -> torch.Tensor:
+    """Calls torch._scaled_mm with scales for blocks, which sums each block of 128 apart."""
+    import torch
+
+    assert matmul.a_scale is not None and matmul.b_scale is not None
+    scales = x[matmul.a_scale], x[matmul.b_scale].T
+    return torch._scaled_mm(x[matmul.a], x[matmul.b].T, *scales, out_dtype=out.dtype, out=out)
 
 
 def _layouts(name: str, arguments: Arguments) -> Iterator[Candidate]:

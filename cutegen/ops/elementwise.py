@@ -27,6 +27,7 @@ class Elementwise(Op):
     name = "elementwise"
     called = ("pointwise", "map", "unary", "binary")
     differentiable = True
+    takes_blocks = True
     starter = """\
 summary: Adds two matrices, element by element.
 op: elementwise

@@ -20,6 +20,7 @@ from cutegen.language.model import KernelSpec, Scalar, Tensor
 from cutegen.language.tensor import with_rows
 from cutegen.ops.modes import check_alike, check_fits, has_names
 from cutegen.ops.op import Op
+from cutegen.ops.scales import check_scales, refuse_outside
 from cutegen.ops.segmented import check_segmented
 from cutegen.planning.batches import BATCHED, batch_of
 from cutegen.planning.work import Work
@@ -57,6 +58,7 @@ class Gemm(Op):
     summary = "A [M,K] times B [N,K] transposed, or [L,M,K] times [L,N,K] of a batch, with an epilogue"
     has_product = True
     takes_segments = True
+    takes_blocks = True
     rate = "TFLOP/s"
     starter = """\
 summary: GEMM of bf16 on tensor cores.
@@ -96,6 +98,8 @@ targets: [sm_80, sm_90a]            # each has its fastest atom: `cutegen explai
             elif not scalar and self._is_alike(ctx, tensors.get(first.b), tensors[product.b]):
                 self._check_product(ctx, compute, tensors[product.a], tensors[product.b], output)
             sound = sound and not scalar
+            if len(ctx.found) == before:
+                check_scales(ctx, product, number, tensors)
         if len(ctx.found) == before:  # else the first output may be the one that is wrong
             sound = all(has_names(ctx, output) for output in outputs) and check_alike(ctx, outputs)
         if sound:
@@ -114,7 +118,9 @@ targets: [sm_80, sm_90a]            # each has its fastest atom: `cutegen explai
             for t in with_rows(tuple(tensors.values()), [name for p in compute.products for name in (p.a, p.b)])
         }
         for name in read:
-            if name in tensors and not tensors[name].writes:
+            if name in tensors and tensors[name].blocks:
+                refuse_outside(ctx, compute, tensors[name])
+            elif name in tensors and not tensors[name].writes:
                 check_fits(ctx, elements[name], output)
 
     def _check_product(self, ctx: Context, compute: Compute, a: Tensor, b: Tensor, out: Tensor) -> None:
@@ -222,6 +228,8 @@ targets: [sm_80, sm_90a]            # each has its fastest atom: `cutegen explai
         from cutegen.ops.reference import meant, reference_of, segment_rows
 
         products = [node for typed in plan.statements for node in walk(typed.value) if isinstance(node, MatMul)]
+        if products[0].scales:
+            return self._scaled(plan, products)
         texts = {node.b: self._product_text(plan.spec, node, widened) for node in products}
         constants = (_ONE,) if any(_ONE in text for text in texts.values()) else ()
         if len(plan.statements) == 1 and isinstance(plan.statements[0].stored, MatMul):
@@ -229,6 +237,21 @@ targets: [sm_80, sm_90a]            # each has its fastest atom: `cutegen explai
             return Reference((*rows, f"result = {texts[products[0].b]}"), constants=constants)
         found = reference_of(plan.spec, meant(plan.spec), texts)
         return replace(found, constants=(*found.constants, *constants))
+
+    def _scaled(self, plan: Plan, products: Sequence[MatMul]) -> Reference:
+        """The statements with the products first, whose operands are scaled, each as a sum of blocks."""
+        from cutegen.codegen.reference import Reference
+        from cutegen.codegen.variables import Variables
+        from cutegen.ops.reference import meant, reference_of
+        from cutegen.ops.scales import scaled_lines
+
+        spec, variables = plan.spec, Variables(plan.spec)
+        if len(plan.statements) == 1 and isinstance(plan.statements[0].stored, MatMul):
+            return Reference(tuple(scaled_lines(spec, products[0], "result", variables)))
+        sums = {node.b: variables.free(f"summed_{spec.tensor(node.b).argument}") for node in dict.fromkeys(products)}
+        lines = [line for node in dict.fromkeys(products) for line in scaled_lines(spec, node, sums[node.b], variables)]
+        found = reference_of(spec, meant(spec), sums)
+        return replace(found, statements=(*lines, *found.statements))
 
     def _product_text(self, spec: KernelSpec, product: MatMul, widened: bool) -> str:
         dtype = product.dtype

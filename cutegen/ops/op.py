@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from cutegen.expressions.tree import Compute, Place
     from cutegen.language.context import Context
     from cutegen.language.model import KernelSpec, Scalar, Tensor
+    from cutegen.language.modes import Mode
     from cutegen.peers.peer import Peer
     from cutegen.planning.plan import Plan
     from cutegen.reference.rounding import Bounded
@@ -35,6 +36,7 @@ class Op(ABC):
     reserved: frozenset[str] = frozenset()  # names that the op's modules use besides those that all of them do
     has_reductions: bool = False  # whether `sum(x, N)` and the like may
     takes_segments: bool = False  # whether a mode may be cut into segments
+    takes_blocks: bool = False  # whether tensors may have modes of blocks, along which they broadcast
     differentiable: bool = False  # whether `cutegen grad` takes its statements, and may write a backward as this op
     unmeasured: str | None = (
         None  # why there is nothing to be fast at, so that `bench` and `tune` refuse; None: there is
@@ -63,6 +65,12 @@ class Op(ABC):
             help = "declare it as a tensor of its own, and pass a view of torch such as `x[:, :n]`: it is not copied"
             ctx.say("CG145", message, "tensors", tensor.name, "view", key=True, help=help)
         return not taken and not viewed
+
+    def check_blocks(self, ctx: Context, modes: tuple[Mode, ...], tensors: tuple[Tensor, ...]) -> bool:
+        """Whether declared blocks and the tensors that have them are right; says to `ctx` what is wrong."""
+        from cutegen.ops.blocks import check_blocks
+
+        return check_blocks(ctx, self, modes, tensors)
 
     def refuse_product(self, ctx: Context, statement: int, place: Place) -> None:
         """Says to `ctx` that the statement of that number has an `@` at a place, and the op none."""
@@ -183,7 +191,7 @@ class Op(ABC):
         nodes = (node for value in spec.compute.values for node in walk(value))
         operations = elements * sum(isinstance(node, (Binary, Call)) for node in nodes)
         tensors = spec.by_element.tensors
-        moved = sum(prod(sizes[mode] for mode in t.shape) * t.dtype.bytes * (t.reads + t.writes) for t in tensors)
+        moved = sum(prod(t.extents(sizes)) * t.dtype.bytes * (t.reads + t.writes) for t in tensors)
         return Work(operations, moved)
 
 

@@ -60,6 +60,7 @@ def reference_of(
     lines, sizes = view_lines(written, tuple(read))
     lines += [f"{names[t.name]} = {t.argument}[{place_index(written, t)}]" for t in taken]
     lines += segment_rows(written, statements)
+    lines += [line for t in _read(written, statements) for line in _repeated(written, t)]
     lines += [*coordinate_lines(spec, coordinates, sizes), *broadcasts(spec, statements, names)]
     lines += [*(f"{products[b]} = {text}" for b, text in multiplied.items()), *printed]
     scalars = {
@@ -70,10 +71,30 @@ def reference_of(
     return Reference(tuple(lines), tuple(results), scalars, tuple(printer.constants))
 
 
+def _repeated(spec: KernelSpec, tensor: Tensor) -> list[str]:
+    """The statements that repeat each element of a tensor along its blocks, as far as the modes go; none without."""
+    axes = {tensor.shape.index(block.mode): block for block in tensor.blocks}
+    if not axes:
+        return []
+    index, text = list[str](), tensor.argument
+    for axis, mode in enumerate(tensor.spread):
+        having = next((t for t in spec.inputs if mode in t.shape), spec.lead)
+        size = f"{having.argument}.shape[{having.shape.index(mode)}]" if having.reads else str(spec.static.get(mode))
+        if axis in axes:
+            text += f".repeat_interleave({axes[axis].size}, {axis})"
+        index.append(f": {size}" if axis in axes else ":")
+    return [f"{tensor.argument} = {text}", f"{tensor.argument} = {tensor.argument}[{', '.join(index)}]"]
+
+
 def _taken(spec: KernelSpec, statements: Sequence[Typed]) -> list[Tensor]:
     """The tensors that are read at places."""
+    return [tensor for tensor in _read(spec, statements) if tensor.at]
+
+
+def _read(spec: KernelSpec, statements: Sequence[Typed]) -> list[Tensor]:
+    """The tensors whose elements statements read."""
     read = {node.id for typed in statements for node in walk(typed.value) if isinstance(node, Name)}
-    return [tensor for tensor in spec.tensors if tensor.at and tensor.name in read]
+    return [tensor for tensor in spec.tensors if tensor.name in read]
 
 
 def segment_rows(spec: KernelSpec, statements: Sequence[Typed]) -> list[str]:

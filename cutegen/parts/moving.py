@@ -165,8 +165,9 @@ class Fragment(Statement):
 
 @dataclass(frozen=True)
 class Multiply(Statement):
-    """Products of a stage of two fragments, A and B, as a group of their own, which are added to the registers `sums`.
-    `content` is what must stand there, in all parts that it is loaded in.
+    """Products of a stage of two fragments, A and B, as a group of their own, which are added to the registers `sums`,
+    or replace what these have where they are `fresh`. `content` is what must stand there, in all parts that it is
+    loaded in. Of A they may be only the block of rows with the number `rows`.
     """
 
     template = "multiply"
@@ -175,6 +176,8 @@ class Multiply(Statement):
     stage: str
     content: str
     sums: str = "acc"
+    rows: str = ""
+    fresh: bool = False
 
     def acts(self, at: Acting) -> Iterator[Act]:
         stage, content = int(at.value(self.stage)), tuple(at.value(self.content))

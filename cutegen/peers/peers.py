@@ -37,6 +37,7 @@ CUBLAS = Peer("cuBLAS", "cublas")
 CUBLAS_BEST = Peer("cuBLAS best layout", "cublas best")
 CUBLAS_EAGER = Peer("cuBLAS, then torch", "cublas eager")
 GROUPED = Peer("torch._grouped_mm", "cublas eager")
+TORCH_BLOCK = 128  # elements of a block that torch._scaled_mm scales on Hopper
 SCALED = Peer("torch._scaled_mm", "scaled")
 
 
@@ -56,12 +57,14 @@ class Product:
 class Scaled:
     """A product of floats of 8 bits as torch._scaled_mm computes it in one call: `number * (A @ B.T) * rows * columns`.
 
-    `rows` and `columns` name tensors of f32, [M] and [N]; without both it takes a scale for each whole operand.
+    `rows` and `columns` name tensors of f32, [M] and [N]; without both it takes a scale for each whole operand. Where
+    they are for `blocks`, rows has one for each 128 of K in each row of A, and columns one for each 128 x 128 of B.
     """
 
     number: float = 1.0
     rows: str | None = None
     columns: str | None = None
+    blocks: bool = False
 
 
 def choose(spec: KernelSpec) -> tuple[Peer, ...]:
@@ -107,7 +110,7 @@ def _like_output(spec: KernelSpec, node: Expr) -> str | None:
 def product_of(spec: KernelSpec, scalars: Mapping[str, int | float | bool]) -> Product | None:
     """Returns the product for one call of cuBLAS that computes all of `compute`; None if no call does."""
     matmul = spec.compute.matmul
-    if matmul is None or spec.compute.single is None or spec.segments is not None:
+    if matmul is None or matmul.scales or spec.compute.single is None or spec.segments is not None:
         return None
     used = [spec.tensor(matmul.a), spec.tensor(matmul.b), spec.output]
     terms = _terms(spec.compute.values[-1], 1.0, scalars)
@@ -135,6 +138,8 @@ def scaled_of(spec: KernelSpec, scalars: Mapping[str, int | float | bool]) -> Sc
         return None
     if batch_of(output) is not None or not all(spec.tensor(name).dtype.is_f8 for name in (matmul.a, matmul.b)):
         return None
+    if matmul.scales:
+        return _blocks_of(spec, matmul)
     number, scales = 1.0, dict[tuple[str, ...], str]()
     for factor in _factors(spec.compute.values[-1]):
         value = number_of(factor, scalars)
@@ -151,6 +156,16 @@ def scaled_of(spec: KernelSpec, scalars: Mapping[str, int | float | bool]) -> Sc
     if scales or (rows and columns and number != 1):
         return None
     return Scaled(number, rows, columns)
+
+
+def _blocks_of(spec: KernelSpec, matmul: MatMul) -> Scaled | None:
+    """Returns the product whose operands have scales for blocks, as torch._scaled_mm has them."""
+    if matmul.a_scale is None or matmul.b_scale is None or not isinstance(spec.compute.values[-1], MatMul):
+        return None
+    rows, columns = spec.tensor(matmul.a_scale), spec.tensor(matmul.b_scale)
+    units = [[tensor.unit(mode) for mode in tensor.spread] for tensor in (rows, columns)]
+    alike = units == [[1, TORCH_BLOCK], [TORCH_BLOCK, TORCH_BLOCK]] and rows.major == spec.output.shape[0]
+    return Scaled(1.0, rows.name, columns.name, blocks=True) if alike else None
 
 
 def _factors(node: Expr) -> list[Expr]:

@@ -22,8 +22,8 @@ from cutegen.language.model import KernelSpec, Tensor
 from cutegen.reference import (
     arithmetic,
     powers_and_remainders,
-    products,
     reductions,
+    scaled_products,
     torch_functions,
     whole_numbers,
 )
@@ -80,7 +80,7 @@ def evaluate(
     """
     import torch
 
-    spec, tensors = spec.by_element, elements(spec, tensors)
+    spec, tensors = spec.by_element, elements(spec, tensors, coordinates)
     evaluator = Evaluator(spec, tensors, scalars, coordinates, additions and _remembered(additions), whole, by_torch)
     if torch.is_grad_enabled() and any(x.requires_grad for x in tensors.values()):
         return evaluator.outputs()
@@ -254,7 +254,7 @@ class Evaluator:
             case ex.Coord():
                 return self._coordinates(node.mode, dtype)
             case ex.MatMul():
-                return products.matmul(node, dtype, self)
+                return scaled_products.product(node, dtype, self)
             case ex.Unary(op="-"):
                 return arithmetic.negate(self.expr(node.x))
             case ex.Unary():

@@ -1,8 +1,11 @@
-"""The elements of tensors in memory: views of packed arguments, and what indexing by tensors of places makes."""
+"""The elements of tensors in memory: views of packed arguments, what indexing by tensors of places makes, and those of
+blocks.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from cutegen.language.model import KernelSpec
@@ -29,19 +32,47 @@ def index_of(tensor: Tensor, tensors: Mapping[str, torch.Tensor]) -> Index | Non
     return tuple(tensors[at[mode]].long() if mode in at else slice(None) for mode in tensor.shape)
 
 
-def elements(spec: KernelSpec, tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+def elements(
+    spec: KernelSpec,
+    tensors: Mapping[str, torch.Tensor],
+    coordinates: Mapping[str, Sequence[int]] = MappingProxyType({}),
+) -> dict[str, torch.Tensor]:
     """The tensors of `spec.by_element`: `tensors` as they are, of packed arguments the views, and of those taken at
-    places the elements, copied; of rows that are cut into segments those that belong to one.
+    places the elements, copied; of rows that are cut into segments those that belong to one; of those with modes of
+    blocks each element repeated along its block. Along a mode in `coordinates` the tensors have only those, and blocks
+    only the ones that have some of them.
 
-    Raises IndexError for a place that a tensor does not have, and ValueError for sizes that disagree.
+    Raises IndexError for a place that a tensor does not have, or a block, and ValueError for sizes that disagree.
     """
     tensors = views(spec, tensors)
-    spec = spec.by_view
-    taken = {
-        name: values[index] if (tensor := spec.tensor(name)).at and (index := index_of(tensor, tensors)) else values
-        for name, values in tensors.items()
-    }
-    return by_rows(spec, taken)
+    spec, found = spec.by_view, {}
+    for name, values in tensors.items():
+        tensor = spec.tensor(name)
+        if tensor.at and (index := index_of(tensor, tensors)):
+            values = values[index]
+        for block in tensor.blocks:
+            there = coordinates.get(block.of)
+            there = range(_size(spec, tensors, block.of)) if there is None else there
+            values = values.index_select(tensor.shape.index(block.mode), _blocks(there, block.size, values))
+        found[name] = values
+    return by_rows(spec, found)
+
+
+def _size(spec: KernelSpec, tensors: Mapping[str, torch.Tensor], mode: str) -> int:
+    """The size of a mode as the first tensor has it that has the mode itself, or as it is fixed."""
+    for name, values in tensors.items():
+        if mode in (shape := spec.tensor(name).shape):
+            return int(values.shape[shape.index(mode)])
+    return spec.static[mode]
+
+
+def _blocks(coordinates: Sequence[int], size: int, like: torch.Tensor) -> torch.Tensor:
+    """The block of each coordinate, by its number among those that have some."""
+    import torch
+
+    there = torch.tensor(coordinates, device=like.device) // size
+    found: torch.Tensor = torch.unique(there, return_inverse=True)[1]
+    return found
 
 
 def views(spec: KernelSpec, tensors: Mapping[str, torch.Tensor]) -> Mapping[str, torch.Tensor]:

@@ -74,7 +74,7 @@ def _too_large(plan: Plan, case: Case, limit: int | None) -> str:
     """The reason why a case cannot run where tensors have so many elements at most; empty if it can."""
     if limit is None:
         return ""
-    largest = max(math.prod(case.sizes[m] for m in t.shape) for t in plan.spec.tensors)
+    largest = max(math.prod(t.extents(case.sizes)) for t in plan.spec.tensors)
     if largest > limit:
         return f"{largest} elements in a tensor; at most {limit} are run here"
     work = op_of(plan.spec).multiply_adds(plan.spec, case.sizes)

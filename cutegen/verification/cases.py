@@ -81,7 +81,7 @@ def strides_for(
     """
     if not tensor.shape:
         return ()
-    major = tensor.contiguous
+    major, sizes = tensor.contiguous, tensor.sized(sizes)
     order = [major, *(m for m in reversed(tensor.shape) if m != major)]
     strides = {major: 1}
     for inner, mode in pairwise(order):

@@ -27,7 +27,7 @@ def seconds(plan: Plan, sizes: Mapping[str, int]) -> float:
     Infinite where a tensor is too large for the emulator, or a mode for the kernel's grids.
     """
     spec = plan.spec
-    elements = [prod(sizes[mode] for mode in tensor.shape) for tensor in spec.tensors]
+    elements = [prod(tensor.extents(sizes)) for tensor in spec.tensors]
     largest = family_of(spec).largest(plan)
     if max(elements) > LARGEST_TENSOR or any(sizes[mode] > most for mode, most in largest.items()):
         return math.inf

@@ -207,7 +207,7 @@ def _data_for(spec: KernelSpec, tensor: Tensor, case: Case, index: int) -> torch
     import torch
 
     summed, shape = op_of(spec).summed(spec), tensor.extents(case.sizes)
-    along = tuple(i for i, mode in enumerate(tensor.shape) if mode in summed)
+    along = tuple(i for i, mode in enumerate(tensor.spread) if mode in summed)
     most = largest_factor(spec, tensor, case.sizes)
     data = data_for(tensor, shape, case.data, case.seed * 97 + index, along, most)
     places = places_for(spec, tensor.name, case.sizes, case.seed * 83 + index)

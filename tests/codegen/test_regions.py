@@ -208,6 +208,19 @@ tensors:
 compute: Y = W * cast(ids + rows, f32)
 targets: [sm_80]
 """
+BLOCKED = """
+cutegen: 1
+kernel: work
+op: elementwise
+tensors:
+  X: {shape: [M, N], dtype: f32}
+  s: {shape: [NB], dtype: f32}
+  Y: {shape: [M, N], dtype: f32, role: out}
+modes:
+  NB: {blocks: N, size: 128}
+compute: Y = X * s
+targets: [sm_80]
+"""
 THREAD_VALUE = """
 cutegen: 1
 kernel: work
@@ -436,6 +449,7 @@ HALVED = {"atom": "cp_async", "bits": 64, "thread_layout": "(32,8):(1,32)", "val
 CHANGES: list[tuple[str, str, Any, set[str]]] = [
     (TAKEN, "tensors.W.at", {"V": "rows"}, {"tensors.ids", "tensors.rows"}),
     (PACKED, "tensors.G.view", "GU[:, N:]", {"compute"}),
+    (BLOCKED, "modes.NB.size", 64, {"tensors.s.shape", "compute"}),
     (CASES, "schedule.0.for.N", "<= 16", set()),
     (TILED, "schedule.0.copies.C.columns", 32, {"schedule.1"}),  # its fields are named, or not, where those of 0 are
     (TILED, "schedule.0.copies.C.stages", 3, set()),

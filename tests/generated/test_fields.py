@@ -90,6 +90,18 @@ PACKED: Spec = {
     },
     "compute": "Y = G * U",
 }
+BLOCKED: Spec = {
+    "cutegen": 1,
+    "kernel": "work",
+    "op": "elementwise",
+    "tensors": {
+        "X": {"shape": ["M", "N"], "dtype": "f32"},
+        "s": {"shape": ["NB"], "dtype": "f32"},
+        "Y": {"shape": ["M", "N"], "dtype": "f32", "role": "out"},
+    },
+    "modes": {"NB": {"blocks": "N", "size": 128}},
+    "compute": "Y = X * s",
+}
 OUTER: Spec = ELEMENTWISE | {
     "schedule": {"partition": "inner_outer", "tiler": {"M": 8, "N": 128}, "thread_layout": "(4,32):(32,1)"},
 }
@@ -241,6 +253,8 @@ PERTURBED: dict[str, list[tuple[Spec, str, Any, str]]] = {
     "mode.of": [(SEGMENTS, "modes.M.of", "N", REFUSED)],
     "mode.offsets": [(SEGMENTS, "modes.M.offsets", "A", REFUSED)],
     "tensor.view": [(PACKED, "tensors.G.view", "GU[:, N:]", TEXT), (PACKED, "tensors.G.view", "GU", REFUSED)],
+    "mode.blocks": [(BLOCKED, "modes.NB.blocks", "M", TEXT)],
+    "mode.size": [(BLOCKED, "modes.NB.size", 64, TEXT)],
     "tensor.role": [(ELEMENTWISE, "tensors.S.role", "out", REFUSED)],
     "scalars": [(ELEMENTWISE, "scalars.alpha", "f64", TEXT), (ELEMENTWISE, "scalars.beta", "f32", REFUSED)],
     "compute": [(ELEMENTWISE, "compute", "D = alpha + S", TEXT)],

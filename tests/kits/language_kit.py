@@ -118,3 +118,31 @@ tensors:
 compute: Q = Q * X
 static: {D: 8, HK: 2}
 """
+BLOCKED = """\
+cutegen: 1
+kernel: dequantize
+op: elementwise
+tensors:
+  X: {shape: [M, K], dtype: bf16}
+  s: {shape: [M, KB], dtype: f32}
+  Y: {shape: [M, K], dtype: bf16, role: out}
+modes:
+  KB: {blocks: K, size: 128}
+compute: Y = X * s
+"""
+
+SCALED = """\
+cutegen: 1
+kernel: scaled
+op: gemm
+tensors:
+  A: {shape: [M, K], dtype: bf16}
+  B: {shape: [N, K], dtype: bf16}
+  sA: {shape: [M, KB], dtype: f32}
+  sB: {shape: [NB, KB], dtype: f32}
+  C: {shape: [M, N], dtype: bf16, role: out}
+modes:
+  KB: {blocks: K, size: 128}
+  NB: {blocks: N, size: 128}
+compute: C = (A * sA) @ (B * sB).T
+"""

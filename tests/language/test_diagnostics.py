@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from language_kit import ADD, GEMM, PACKED, PROBE, SEGMENTS, SPLIT, TAKEN
+from language_kit import ADD, BLOCKED, GEMM, PACKED, PROBE, SCALED, SEGMENTS, SPLIT, TAKEN
 
 from cutegen.language.diagnostics import Diagnostic, SpecError
 from cutegen.language.reader import read_specs
@@ -143,6 +143,34 @@ CASES = [
     (ADD, "scalars:", "modes: {«M: {of: N, offsets: B}}\nscalars:", "CG144", "`op: elementwise` takes none"),
     # views
     *VIEWS,
+    # blocks
+    (BLOCKED, "blocks: K", "blocks: «L", "CG147", "`L` is not a mode of a tensor modes: M, K"),
+    (BLOCKED, "size: 128}", "size: 128}\n  KC: {blocks: «KB, size: 4}", "CG147",
+     "`KC` has blocks of `KB`, which has blocks itself write `{blocks: K, size: 512}`"),
+    (BLOCKED, "size: 128}", "size: 128}\n  «KC: {blocks: K, size: 4}", "CG147", "no tensor has the mode `KC`"),
+    (BLOCKED, "size: 128", "size: «1", "CG105", "at least 2"),
+    (BLOCKED, "  KB: {blocks: K, size: 128}", "  «KB: {blocks: K}", "CG102", "neither as segments nor as blocks"),
+    (BLOCKED, "size: 128}", "size: 128}\n  «KC: {of: K, size: 4}", "CG102", "write `{of: X, offsets: ends}`"),
+    (BLOCKED, "compute", "static: {«KB: 4}\ncompute", "CG147", "the size of `KB` follows from that of `K`"),
+    (BLOCKED, "compute", "divisible: {«KB: 4}\ncompute", "CG147", "promise a size of `K`"),
+    (BLOCKED, "s: {shape: [M, KB]", "s: {shape: «[K, KB]", "CG147", "has the mode `K` twice"),
+    (BLOCKED, "s: {shape: [M, KB], dtype: f32", "s: {shape: [M, KB], dtype: f32, role: «inout", "CG147",
+     "reduce rows of a view of shape [..., KB, K] with `static: {K: 128}`"),
+    (BLOCKED, "s: {", "«s: {at: {M: ids}, ", "CG147", "is taken at places"),
+    (BLOCKED, "X * s", "X * s + «coord(KB)", "CG116", "`KB` is not a mode here modes: M, K"),
+    (BLOCKED.replace("elementwise", "rowwise").replace("* s", "* s / sum(X, K)"), "[M, KB]", "«[M, KB]", "CG147",
+     "see rows as [..., KB, K], `static: {K: 128}`, without `modes`"),
+    (SCALED.replace("modes:", "scalars: {beta: f32}\nmodes:"), "(A * sA)", "(A * «beta)", "CG146",
+     "`beta` is no tensor; a scale of `A` is one"),
+    (SCALED, "sA: {shape: [M, KB], dtype: f32", "sA: {shape: [M, KB], dtype: «f16", "CG146", "write `dtype: f32`"),
+    (SCALED, ".T", ".T * «sA", "CG146", "write it at the operand that it scales, as `(A * sA) @ B.T`"),
+    (SCALED, "(B * sB)", "(B * «sA)", "CG146", "`sA` is [M, KB], whose modes are none of `B` and their blocks"),
+    (SCALED, "compute: C = (A * sA)", "schedule: {mma: {atom: mma_sync}}\ncompute: C = «(A * sA)", "CG146",
+     "kernels with this atom scale no blocks of their operands write `mma: {atom: wgmma}`"),
+    (SCALED.replace("[NB, KB]", "[NB, KC]").replace("  NB:", "  KC: {blocks: K, size: 64}\n  NB:"), "C = (", "C = «(",
+     "CG146", "scales of blocks of 64 and 128 along `K`"),
+    (SCALED.replace("sA: {shape: [M, KB]", "sA: {shape: [M]"), "(A * sA)", "(A * «sA)", "CG146",
+     "has no blocks of `K`, along which `A` is summed write it behind the product, as `(A @ B.T) * sA`"),
     # YAML
     (ADD, "op: elementwise", "op: elementwise\n«op: gemm", "CG010", "written twice"),
     (ADD, "B: {shape: [N], dtype: f32}", "B: {shape: [N], dtype: f32, «dtype: f32}", "CG010", "written twice"),

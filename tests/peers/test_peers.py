@@ -307,3 +307,37 @@ schedule: {mma: {atom: wgmma}}
     truth = values[2].bool()
     assert reference.judge([c, q, truth]).ok and reference.judge([c * 1.01, q + 1, ~truth]).ok
     assert not reference.judge([c * 1.2, q, truth]).ok and not reference.judge([c, q + 20, truth]).ok
+
+
+BLOCKS = """\
+cutegen: 1
+kernel: scaled
+op: gemm
+tensors:
+  A: {shape: [M, K], dtype: f8e4m3}
+  B: {shape: [N, K], dtype: f8e4m3}
+  sA: {shape: [M, KB], dtype: f32, major: M}
+  sB: {shape: [NB, KB], dtype: f32}
+  C: {shape: [M, N], dtype: bf16, role: out}
+modes:
+  KB: {blocks: K, size: 128}
+  NB: {blocks: N, size: 128}
+compute: C = (A * sA) @ (B * sB).T
+schedule: {mma: {atom: wgmma}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "scaled"),
+    [
+        ("", "", Scaled(1.0, "sA", "sB", blocks=True)),
+        ("(B * sB).T", "(B * sB).T + 1", None),
+        ("size: 128", "size: 64", None),  # of which torch knows nothing
+        (", major: M", "", None),
+    ],
+)
+def test_scales_of_blocks_are_those_of_one_call_of_torch(old: str, new: str, scaled: Scaled | None) -> None:
+    spec = generate(BLOCKS.replace(old, new), "specs/x.yaml").modules[0].spec
+    assert scaled_of(spec, {}) == scaled
+    assert product_of(spec, {}) is None
+    assert [peer.name for peer in choose(spec)][:1] == ["cuBLAS, then torch" if scaled is None else "torch._scaled_mm"]

@@ -119,7 +119,9 @@ def test_a_local_value_is_what_stands_for_it(one: str, other: str, outer: str) -
 
     def found(*statements: str) -> torch.Tensor:
         spec = replace(kernel(*statements), scalars=(Scalar("s", Dtype.f32),))
-        expected = evaluate(spec, {n: v for n, v in values.items() if n in str(spec.tensors)}, scalars)["D"]
+        expected = evaluate(spec, {n: v for n, v in values.items() if n in {t.name for t in spec.tensors}}, scalars)[
+            "D"
+        ]
         return torch.stack([expected.value, expected.bound])
 
     inlined = found(f"D = {outer.format(f'({one})', f'({other})')}")

@@ -50,7 +50,8 @@ class OperandText:
     predicate: list[str]
     clear: str  # why its registers are cleared before it is loaded, as a comment; nothing where they are not
     broadcast: tuple[str, ...]
-    strides: str
+    layout: tuple[str, str]  # shape and strides along the modes that the kernel walks
+    blocked: tuple[str, ...]  # how it has one element for each block, in words
     write: bool
     values: str  # of a thread, or of a slice of them
     loading: list[str]  # arguments of the copy atom that loads it
@@ -198,9 +199,7 @@ def _operand(plan: PointwisePlan, o: Operand, taken: Collection[str]) -> Operand
     masked = bool(plan.pointwise.masked)
     values = f"t{name}g{o.tensor.name}" + ("[None, part]" if plan.pointwise.sliced else "")
     predicate = [f"pred=t{name}p{name}_{o.vector}" if narrow else f"pred=t{name}p{name}"] if masked else []
-    strides = [
-        f"m{o.tensor.name}.stride[{o.tensor.shape.index(m)}]" if m in o.tensor.shape else "0" for m in spec.lead.shape
-    ]
+    shape, strides = seen(spec, o.tensor)
     is_bool = o.tensor.dtype is Dtype.bool
     unsigned = unsigned_element(o.tensor.dtype)
     copied = len(plan.statements) == 1 and isinstance(plan.statements[0].stored, Name)
@@ -212,7 +211,8 @@ def _operand(plan: PointwisePlan, o: Operand, taken: Collection[str]) -> Operand
         predicate=predicate,
         clear=_clear(plan, o) if masked else "",
         broadcast=o.broadcast,
-        strides=python_tuple(strides),
+        layout=(python_tuple(shape) if o.tensor.blocks else walked_text(spec), python_tuple(strides)),
+        blocked=tuple(f"one for each {block.size} of {block.of}" for block in o.tensor.blocks),
         write=o.write,
         values=values,
         loading=copy_atom(spec, o, plan.pointwise.vector, "CopyG2ROp"),
@@ -224,6 +224,20 @@ def _operand(plan: PointwisePlan, o: Operand, taken: Collection[str]) -> Operand
         truth=" != 0" if is_bool and not copied else "",
         taken=taken_text(plan, o, own, width_name(spec), strides, "".join(predicate)),
     )
+
+
+def seen(spec: KernelSpec, tensor: Tensor) -> tuple[list[str], list[str]]:
+    """The shape and the strides of a tensor along the modes that the kernel walks: 0 along those that it lacks, and
+    within blocks that share one element.
+    """
+    shape, strides, name = [], [], tensor.name
+    for axis, mode in enumerate(spec.lead.shape):
+        unit = tensor.unit(mode)
+        own = tensor.spread.index(mode) if mode in tensor.spread else None
+        step = "0" if own is None else f"m{name}.stride[{own}]"
+        shape.append(f"m{spec.lead.name}.shape[{axis}]" if unit == 1 else f"({unit}, m{name}.shape[{own}])")
+        strides.append(step if unit == 1 else f"(0, {step})")
+    return shape, strides
 
 
 def _registers(o: Operand, values: str, element: str) -> str:

@@ -40,7 +40,9 @@ def _places(plan: ElementwisePlan) -> Iterator[Access]:
 
 
 def _operand(plan: ElementwisePlan, operand: Operand, kind: Literal["read", "write"]) -> Access:
-    tensor = plan.spec.by_element.tensor(operand.tensor.name)  # rows that are taken at places may lie anywhere
+    tensor = operand.tensor  # with blocks: neighbours along their mode share an element
+    if tensor.at:  # rows that are taken at places may lie anywhere
+        tensor = plan.spec.by_element.tensor(tensor.name)
     strides = strides_of(tensor, plan.spec.lead.shape, counted_sizes(plan))
     name = f"{tensor.name} {'from' if kind == 'read' else 'to'} global memory"
     path: Path = ("schedule", {"inner": "tiler"}.get(plan.partition, "thread_layout"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cutegen.families.elementwise.rules import accesses, dealing, global_memory, limits, machine
+from cutegen.families.elementwise.rules import accesses, blocks, dealing, global_memory, limits, machine
 from cutegen.lint.rule import PerformanceRule, Rule
 
 RULES: tuple[Rule, ...] = (
@@ -17,6 +17,7 @@ RULES: tuple[Rule, ...] = (
     Rule("CG259", limits.blocks),
     Rule("CG260", dealing.warps, severity="warning"),
     Rule("CG261", limits.registers, severity="warning"),
+    Rule("CG314", blocks.divided),
 )
 
 PERFORMANCE_RULES: tuple[PerformanceRule, ...] = (

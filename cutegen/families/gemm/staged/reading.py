@@ -48,6 +48,10 @@ def check_names(
         for product in compute.products[1:]:
             message = "kernels with this atom make one matrix product"
             say(ctx, "CG127", message, 0, product.place, "write `mma: {atom: wgmma}`, or a kernel for each product")
+        for product in compute.products:
+            if product.scales:
+                message = "kernels with this atom scale no blocks of their operands"
+                say(ctx, "CG146", message, 0, product.place, "write `mma: {atom: wgmma}`, for `targets: [sm_90a]`")
         operands = (compute.matmul.a, compute.matmul.b)
         output = first_output(compute, tensors)
         batch = batch_of(output)

@@ -12,16 +12,17 @@ from cutegen.families.common.pointwise import Operand
 from cutegen.families.gemm.wgmma import allocation
 from cutegen.families.gemm.wgmma.plan import Passing, WarpspecializedPlan
 from cutegen.families.gemm.wgmma.product import WARPGROUP, accumulator_layout, column_layout, row_layout
+from cutegen.families.gemm.wgmma.scales_claims import scales_accessed
 from cutegen.families.gemm.wgmma.shared_memory import moves_of, piece_of, stage_of
 from cutegen.parts.acting import value_of
 from cutegen.parts.declared import Barriers
 
 
 def accesses_of(plan: WarpspecializedPlan) -> tuple[Access, ...]:
-    """The accesses of the epilogue, in the order of the kernel: A and B are moved by the units of tensor maps, and read
-    by the tensor cores.
+    """The accesses of scales and of the epilogue, in the order of the kernel: A and B are moved by the units of tensor
+    maps, and read by the tensor cores.
     """
-    found = []
+    found = [*scales_accessed(plan)]
     for o in plan.pointwise.operands:
         for kind in ("read", "write"):
             passed = plan.comes(o.tensor) if kind == "read" else plan.passes(o.tensor)

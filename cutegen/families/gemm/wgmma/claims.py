@@ -15,6 +15,7 @@ from cutegen.families.gemm.batches import in_matrices, walked_once
 from cutegen.families.gemm.wgmma.pictures import walk_of
 from cutegen.families.gemm.wgmma.plan import WarpspecializedPlan
 from cutegen.families.gemm.wgmma.product import ROWS, WARPGROUP, accumulator_layout
+from cutegen.families.gemm.wgmma.scales_claims import scales_claimed
 from cutegen.families.gemm.wgmma.synchronisation import Counts, counts, run_of
 
 
@@ -40,6 +41,7 @@ def claims(plan: WarpspecializedPlan) -> Iterator[Claim]:
     yield _bytes(plan)
     if plan.sources:
         yield _brought(plan)
+    yield from scales_claimed(plan)
     runs = are_runs(layout, shape, 1, plan.pointwise.vector) and share_predicates(plan)
     for mode, extent in zip((plan.m, plan.n), plan.cluster_tile, strict=True):
         width = plan.pointwise.vector if mode == plan.spec.output.major else 1

@@ -24,6 +24,7 @@ from typing import NamedTuple
 
 from cutegen.analysis.cost import LINE
 from cutegen.families.gemm.wgmma.product import COLUMNS, GRANULE, ROWS, product_of
+from cutegen.families.gemm.wgmma.scales import is_scaled, step_of
 from cutegen.families.gemm.wgmma.schedule import Roles, Spec, Warps, WarpspecializedSchedule
 
 
@@ -40,6 +41,7 @@ class Tile(NamedTuple):
     parts: int = 1
     sharing: int = 1
     exchanged: bool = True  # whether rows of the product are columns of the output
+    beside: int = 1  # blocks with neighbouring columns, which share what they load of A
 
 
 EXCHANGED = (
@@ -72,6 +74,17 @@ from 39 schedules at 230 shapes: by their times 1.12 times as fast as cuBLAS' tw
 """
 
 
+SCALED = (
+    *(Tile(rows, 128, rows // 64, sharing=2, exchanged=False) for rows in (128, 192)),
+    *(Tile(256, 128, 2, exchanged=False, beside=2), Tile(64, 128, 1, exchanged=False)),
+    *(Tile(64, 64, 1, exchanged=False), Tile(64, 64, 1, exchanged=False, parts=2)),
+    Tile(128, 128, 2, parts=2, exchanged=False),
+)
+"""Those whose products of each block are scaled. They were not timed: they are those that share most of what they load,
+and some for few rows.
+"""
+
+
 def compared(spec: Spec) -> Iterator[WarpspecializedSchedule]:
     """The schedules, of a spec that leaves out all but its atom. Of several products each has a part of the columns.
 
@@ -84,10 +97,10 @@ def compared(spec: Spec) -> Iterator[WarpspecializedSchedule]:
     found: list[WarpspecializedSchedule] = []
     m, n = spec.output.shape[-2:]
     products, line = len(product.stacked), LINE // product.dtype.bytes
-    for tile in ONE if products == 1 else SEVERAL:
+    for tile in SCALED if is_scaled(spec) else ONE if products == 1 else SEVERAL:
         # The modes of the product's rows and of its columns
         along, across = (n, m) if tile.exchanged else (m, n)
-        tiler = {m: tile.rows, n: tile.columns, product.k: tile.lines * line}
+        tiler = {m: tile.rows, n: tile.columns, product.k: step_of(spec, tile.lines * line)}
         tiler[across] = max(COLUMNS, tiler[across] // products // COLUMNS * COLUMNS)
         if across in fixed:
             unit = COLUMNS if fixed[across] <= COLUMNS else GRANULE  # more columns go through shared memory
@@ -97,7 +110,7 @@ def compared(spec: Spec) -> Iterator[WarpspecializedSchedule]:
             continue
         warps = Warps(roles=tile.roles, consumers=tile.consumers)
         sharing = min(tile.sharing, -(-fixed[along] // tiler[along])) if along in fixed else tile.sharing
-        cluster = {along: sharing, across: 1, product.k: tile.parts}
+        cluster = {along: sharing, across: tile.beside, product.k: tile.parts}
         one = replace(whole, mma=replace(whole.mma, rows=along), tiler=tiler, warps=warps, cluster=cluster)
         if one not in found:
             found.append(one)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from cutegen.families.gemm.wgmma.epilogue_role import Storing
 from cutegen.families.gemm.wgmma.plan import Side
 from cutegen.families.gemm.wgmma.role import BOTH, FOLDER, MULTIPLIES, STORES
+from cutegen.families.gemm.wgmma.scaling_role import Scaling
 from cutegen.parts.barriers import Arrive, Meet, Wait
 from cutegen.parts.moving import Drain, Fragment, Multiply, Stored
 from cutegen.parts.statements import Blank, Body, Code, For, If, Included, Let, Note, Region, Statement
 
 
-class Multiplying(Storing):
+class Multiplying(Storing, Scaling):
     """Warpgroups that share the rows of a tile, or take tiles in turn."""
 
     def consumers(self) -> Body:
@@ -28,7 +29,7 @@ class Multiplying(Storing):
             Region("schedule.mma", "sums of nothing", (
                 If("k_tiles == 0", (Code("acc.fill(0.0)  # no product is added to it, in any tile"),)),
             )),
-        ) if plan.empty_sum else ()  # fmt: skip
+        ) if plan.empty_sum and not self.scaled else ()  # fmt: skip
         own = "group * k_tiles % STAGES, group * k_tiles // STAGES % 2"
         counters = (
             *self.in_turns((Let("stage, phase", own if plan.pingpong else "cutlass.Int32(0), cutlass.Int32(0)"),)),
@@ -42,11 +43,13 @@ class Multiplying(Storing):
         return (
             Region("schedule.warps.registers", "registers of the consumers", (Note(f"Consumers: {what}"), more)),
             self.operands(),
+            *(self.scale_registers() if self.scaled else ()),
             Included(f"{FOLDER}/consumer_ways.j2", 0),
             *self.peers(),
             *empty,
             *counters,
             *self.in_turns((*self.first_turn(), *[Let("start, step", ", ".join(self.walk))] * plan.any_turns)),
+            *self.scales_of_first(),
             self.consumed_tiles(),
             *last,
         )
@@ -60,6 +63,7 @@ class Multiplying(Storing):
             Let("thr", "tidx % 128", note="of its warpgroup"),
             Code(f"thr_mma = tiled_mma.get_slice({own})"),
             *(Fragment(self.fragment(side), side.letter, f"s{self.stack(side)}") for side in plan.sides),
+            *self.row_blocks(),
             Included(f"{FOLDER}/consumer_setup.j2", 0),
         )
         return Region("schedule.mma", "operands of the product", body)
@@ -109,10 +113,12 @@ class Multiplying(Storing):
         )
         accumulate = Code("tiled_mma.set(warpgroup.Field.ACCUMULATE, False)")
         before = Let("before", "cutlass.Int32(0)")
+        start: Body = (accumulate, *[before] * bool(plan.in_flight))
         body = (
-            Region("schedule.mma", "accumulators", (accumulate, *[before] * bool(plan.in_flight))),
+            Region("schedule.mma", "accumulators", (Code("acc.fill(0.0)"),) if self.scaled else start),
             Region("schedule.pipeline", "mainloop", self.mainloop()),
             Blank(),
+            *self.scales_of_next(),
             *((self.exchange(), Blank()) if self.split else ()),
             self.epilogue(),
         )
@@ -126,12 +132,10 @@ class Multiplying(Storing):
         note = all_but if plan.in_flight else "They are done: the stage is free"
         products = (Multiply(a, b, "stage", self.loaded), Note(note), Drain(1 if plan.in_flight else 0))
         release = (self.release("k_tile > 0"), Let("before", "stage")) if plan.in_flight else (self.release(""),)
-        step = (
-            Wait("full", "stage", "phase"),
-            Region("schedule.mma", "products", products),
-            *release,
-            *self.advance(),
-        )
+        ready, multiplied = Wait("full", "stage", "phase"), Region("schedule.mma", "products", products)
+        step: Body = (ready, multiplied, *release, *self.advance())
+        if self.scaled:
+            step = (ready, *self.scaled_products(a, b, release), *self.advance())
         places = "(stage + k_tiles) % STAGES", "(phase + (stage + k_tiles) // STAGES) % 2"
         skipped = ", ".join(places)
         if plan.varies("STAGES"):  # a name that is too long for one line

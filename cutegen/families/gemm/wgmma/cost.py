@@ -189,7 +189,9 @@ def _rounded(number: float) -> float:
 
 
 def moved_by(plan: WarpspecializedPlan) -> Moved:
-    """The memory traffic of a kernel, independent of its schedule: `inout` tensors count twice."""
+    """The memory traffic of a kernel, independent of its schedule: `inout` tensors count twice, and values of
+    blocks are too few to count.
+    """
     spec = plan.spec
-    tensors = tuple((t.shape, t.dtype.bytes * (1 + (t.role == "inout"))) for t in spec.tensors)
+    tensors = tuple((t.shape, t.dtype.bytes * (1 + (t.role == "inout"))) for t in spec.tensors if not t.blocks)
     return Moved(tensors, MEMORY, plan.k, LINE // plan.a.tensor.dtype.bytes, CROSSING)

@@ -42,9 +42,9 @@ def epilogue_context(plan: WarpspecializedPlan) -> dict[str, Any]:
     path = f"schedule.copies.{lead}"
     deeper = 12 if plan.passing else 8
     stacked = [product.b for product in plan.spec.compute.products]
-    taken = own_names(
-        plan.spec.tensors, _modes(plan), stacked, plan.batch is not None, plan.segments is not None
-    ) | names_of_fields(plan)
+    cut = plan.segments is not None
+    taken = own_names(plan.spec.tensors, _modes(plan), stacked, plan.batch is not None, cut, plan.scaled)
+    taken |= names_of_fields(plan)
     found = pointwise_context(
         plan,
         path,

@@ -18,6 +18,8 @@ def literals(plan: WarpspecializedPlan) -> Iterator[Constant]:
     yield Constant("CONSUMER_REGISTERS", str(plan.consumer_registers), "", registers)
     blocks = f"BLK_{plan.m.upper()} // (64 * {plan.sharing})" if plan.any_turns else str(plan.row_blocks)
     yield Constant("ROW_BLOCKS", blocks, "of 64 rows, in a warpgroup's part of a tile", "schedule.tiler")
+    if plan.scaled:
+        yield Constant("CHUNK", str(plan.chunk), "columns that share a scale, wherever the tile is", "compute")
     for side in plan.sides:
         path, name = f"schedule.smem.{side.tensor.name}.swizzle", stack_name(plan.spec, side.tensors)
         yield Constant(f"KIND_{name}", _kind(side.k_major, side.swizzle), f"of a stage of {name}", path)

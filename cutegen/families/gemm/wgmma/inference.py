@@ -35,6 +35,7 @@ from cutegen.families.gemm.wgmma.product import (
     shared_buffers,
     split_of,
 )
+from cutegen.families.gemm.wgmma.scales import block_sums, is_scaled, step_of
 from cutegen.families.gemm.wgmma.schedule import Copy, Roles, Spec
 from cutegen.families.gemm.words import MAX_EXTENT, tile_of
 from cutegen.language.edits import with_value
@@ -65,6 +66,7 @@ LOADS_DECIDE = 128  # columns of a tile whose products take less time than its l
 STAGES = 8  # at most: more tiles on their way than hide the memory's latency gain nothing
 FEW_COLUMNS, MORE_STAGES = 64, 16  # of a product whose rows are columns of the output: memory is what it waits for
 REGISTERS = {1: (56, 240), 2: (40, 232), 3: (32, 160)}  # of producers and consumers, by how many of these there are
+SCALED_COLUMNS = 128  # of a tile whose products of each block are scaled: each has two accumulators
 MANY = 128  # accumulators of a thread, beyond which two warpgroups take what producers can do without
 MOST_REGISTERS = (24, 240)
 
@@ -97,7 +99,8 @@ def _infer_rows(spec: Spec, report: Report) -> Spec:
     if spec.schedule.mma.rows is not None:
         return spec
     m, n = spec.output.shape[-2:]
-    few = spec.static.get(m, ROWS) < ROWS <= spec.static.get(n, ROWS) and spec.segments is None
+    few = spec.static.get(m, ROWS) < ROWS <= spec.static.get(n, ROWS)
+    few = few and spec.segments is None and not is_scaled(spec)
     why = (
         f"{m} is less than the {ROWS} rows of one product" if few else "A has the rows of a product, and B its columns"
     )
@@ -145,6 +148,7 @@ def _infer_tile(spec: Spec, report: Report) -> Spec:
         most = FEWER_COLUMNS if crowded else MOST_COLUMNS
         if product.segments is not None and pingpong and crowded and len(product.b) == 1:
             most = SEGMENT_COLUMNS
+        most = min(most, SCALED_COLUMNS) if is_scaled(spec) else most
         if not pingpong and tiler[product.m] * len(product.a) // consumers > ROWS:
             most = max(COLUMNS, MOST_COLUMNS * ROWS * consumers // (tiler[product.m] * len(product.a)))
         most = max(COLUMNS, most // len(product.b) // COLUMNS * COLUMNS)
@@ -154,13 +158,16 @@ def _infer_tile(spec: Spec, report: Report) -> Spec:
         tiler[product.n] = min(most // unit * unit or most, -(-columns // unit) * unit)
         whose = f", of {len(product.b)} products" * (len(product.b) > 1)
         full = most * len(product.b) == MOST_COLUMNS
+        whose = " of sums and of products of a block" if is_scaled(spec) else whose
         why = f"as many columns as one wgmma has{whose}" if full else f"as registers hold accumulators{whose}"
         why = "the fastest tiles of segments have as many" if most == SEGMENT_COLUMNS and product.segments else why
         report.infer(why, "schedule", "tiler", product.n)
     if product.k not in tiler:
         lines = 2 if few else 1
-        tiler[product.k] = lines * LINE // product.dtype.bytes
+        tiler[product.k] = line = lines * LINE // product.dtype.bytes
         why = f"{LINE} bytes, the widest swizzle" + ", twice: rows that are read once" * few
+        if (step := step_of(spec, line)) < line:
+            tiler[product.k], why = step, "a step that divides the blocks of scales"
         report.infer(why, "schedule", "tiler", product.k)
     ordered = {mode: tiler[mode] for mode in (product.m, product.n, product.k)}
     return replace(spec, schedule=replace(schedule, tiler=ordered, warps=replace(warps, consumers=consumers)))
@@ -188,7 +195,7 @@ def _infer_registers(spec: Spec, report: Report) -> Spec:
     assert consumers is not None
     registers = dict(spec.schedule.warps.registers)
     budgets = REGISTERS.get(consumers, REGISTERS[3])
-    if consumers == 2 and accumulators(spec) > MANY:
+    if consumers == 2 and accumulators(spec) + block_sums(spec) > MANY:
         budgets = MOST_REGISTERS
     for role, budget in zip(("producer", "consumer"), budgets, strict=True):
         if role not in registers:
@@ -239,7 +246,9 @@ def _infer_in_flight(spec: Spec, report: Report) -> Spec:
     if spec.schedule.mma.in_flight is not None:
         return spec
     in_flight, why = 1, "it keeps the tensor cores busy during the wait for the next tile"
-    if spec.schedule.pipeline.stages == 1:
+    if is_scaled(spec):
+        in_flight, why = 0, "the products of each block are scaled once they are done"
+    elif spec.schedule.pipeline.stages == 1:
         in_flight, why = 0, "the only stage is free once it has been multiplied"
     elif spec.schedule.pipeline.stages == FEW_STAGES:
         in_flight, why = 0, "of two stages, the multiplied one is reloaded at once"

@@ -101,6 +101,15 @@ SEGMENT_LOCALS = frozenset(
 )
 """Those besides of a kernel whose rows are cut into segments."""
 
+SCALE_LOCALS = frozenset(
+    {
+        *("CHUNK", "acc_block", "added", "chunk", "count", "found", "k", "l_next", "layout", "m_next", "n_next"),
+        *("next_A", "next_B", "products", "row_block", "scales", "thr_rows", "add_scaled", "load_scales_A"),
+        *("load_scales_B", "multiply_scales"),
+    }
+)
+"""Those besides of a kernel whose operands have scales."""
+
 CONSTANTS = frozenset(
     {
         "BAND",
@@ -136,13 +145,18 @@ IMPORTS = ("OperandMajorMode", "cpasync", "warp", "warpgroup")
 
 
 def own_names(
-    tensors: Iterable[Tensor], modes: Iterable[str], stacked: Iterable[str], batched: bool, cut: bool = False
+    tensors: Iterable[Tensor],
+    modes: Iterable[str],
+    stacked: Iterable[str],
+    batched: bool,
+    cut: bool = False,
+    scaled: bool = False,
 ) -> set[str]:
-    """All names that the kernel has, with tensors, modes of these names, and operands that are side by side, of a batch
-    or of rows that are cut into segments.
+    """All names that the kernel has, with tensors, modes of these names, and operands that are side by side, of a
+    batch, of rows that are cut into segments, or of operands with scales.
     """
-    more, columns = BATCH_LOCALS if batched else frozenset(), {f"OWN_{mode.upper()}" for mode in modes}
-    more |= SEGMENT_LOCALS if cut else frozenset()
+    columns = {f"OWN_{mode.upper()}" for mode in modes}
+    more = {*(BATCH_LOCALS if batched else ()), *(SEGMENT_LOCALS if cut else ()), *(SCALE_LOCALS if scaled else ())}
     return {*LOCALS, *IMPORTS, *more, *CONSTANTS, *made_of(tensors), *columns, "_".join(stacked)}
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from cutegen.families.common.pointwise import Operand, PointwisePlan
 from cutegen.families.gemm.wgmma.names import names_by_role
 from cutegen.families.gemm.wgmma.product import GRANULE, ROWS, peers_of, piece_bytes, sent_bytes
+from cutegen.families.gemm.wgmma.scales import Scale
 from cutegen.language.model import Tensor
 from cutegen.language.modes import Segments
 from cutegen.planning.row_copies import RowCopies
@@ -114,6 +115,9 @@ class WarpspecializedPlan(PointwisePlan):
     row_copies: RowCopies | None  # the kernel that copies those
     rows_masked: bool  # whether what a thread holds of its rows is loaded under predicates of its own
     tile_order: tuple[int, int]  # modes of the output: that of the raster, then the other
+    scale_a: Scale | None = None  # of A, one for each block along k
+    scale_b: Scale | None = None
+    chunk: int = 0  # columns of the tile that share a scale of B
     fields: frozenset[str] | None = None  # constants that its functions take as fields of one parameter, so that cases
     # which differ in these alone share them; None: it shares no functions
     told: frozenset[str] = frozenset()  # those of them that tell it from kernels of other forms, which it shares them
@@ -126,6 +130,16 @@ class WarpspecializedPlan(PointwisePlan):
     def number(self, name: str, value: object) -> str:
         """The text of a number in the functions: its name where it is a field of their parameter, else its value."""
         return name if self.varies(name) else str(value)
+
+    @property
+    def scaled(self) -> bool:
+        """Whether operands have scales, by which the products of each step along k are multiplied."""
+        return self.scale_a is not None or self.scale_b is not None
+
+    @property
+    def chunks(self) -> int:
+        """How often the columns of the tile have another scale of B."""
+        return self.tile[self.n] // self.chunk
 
     @property
     def any_consumers(self) -> bool:

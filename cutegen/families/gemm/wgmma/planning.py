@@ -35,6 +35,7 @@ from cutegen.families.gemm.wgmma.product import (
     threads_of,
     vector_of,
 )
+from cutegen.families.gemm.wgmma.scales import chunk_of, is_scaled, scales_of
 from cutegen.families.gemm.wgmma.schedule import Spec
 from cutegen.families.gemm.words import tile_of
 from cutegen.language.model import Tensor
@@ -113,6 +114,9 @@ def plan(spec: Spec) -> WarpspecializedPlan:
         row_copies=RowCopies() if any(stands_anywhere(spec, t) for t in spec.tensors) else None,
         rows_masked=held and schedule.predication[product.m] == "mask",
         tile_order=tile_order(spec),
+        scale_a=scales_of(spec)[0],
+        scale_b=scales_of(spec)[1],
+        chunk=chunk_of(spec) if is_scaled(spec) else 0,
     )
 
 

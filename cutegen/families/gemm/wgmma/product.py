@@ -150,6 +150,7 @@ def passing(spec: Spec) -> tuple[Tensor, ...]:
 def read_beside(spec: Spec) -> tuple[Tensor, ...]:
     """The tensors that the epilogue reads, with what is read of the outputs."""
     operands = [tensor for tensor, _ in product_of(spec).sides]
+    operands += [spec.tensor(name) for product in spec.compute.products for name, _ in product.scales]
     return tuple(t for t in spec.tensors if t.reads and t not in operands)
 
 

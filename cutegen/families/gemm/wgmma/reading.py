@@ -32,7 +32,9 @@ def check_schedule(
             message = f"the tensor name `{name}` generates names that the kernel uses"
             ctx.say("CG113", message, "tensors", name, key=True, help=f"write `{name}_`, or another name")
     cut = any(tensor.segments for tensor in tensors.values())
-    own = own_names(tensors.values(), modes or (), operands[1:] if operands else (), batch is not None, cut)
+    scaled = compute is not None and any(product.scales for product in compute.products)
+    stacked = operands[1:] if operands else ()
+    own = own_names(tensors.values(), modes or (), stacked, batch is not None, cut, scaled)
     for scalar in sorted(own & set(ctx.data.get("scalars") or {})):
         message = f"the kernel uses the scalar name `{scalar}` itself"
         ctx.say("CG113", message, "scalars", scalar, key=True, help="give the scalar another name")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -116,10 +116,11 @@ def _number(value: object) -> int:
 
 
 def _taken(agent: Agent, acts: Sequence[Act]) -> list[Taken]:
-    """How long an agent's acts take in the picture: the loads of a stage one step together, a product one step, what a
+    """How long an agent's acts take in the picture: the loads of a stage one step together, its products too, what a
     warpgroup does with its sums `EPILOGUE`, and what it sends of them before `EXCHANGE`.
     """
-    found = [Taken(0, 1) if isinstance(act, Multiply) else Taken() for act in acts]
+    parts = Counter(_content(act) for act in acts if isinstance(act, Multiply))  # of the rows of a stage, one by one
+    found = [Taken(0, Fraction(1, parts[_content(act)])) if isinstance(act, Multiply) else Taken() for act in acts]
     products = [n for n, act in enumerate(acts) if isinstance(act, Multiply)]
     tiles = {_content(acts[n])[0]: n for n in products}  # each tile's last product
     for start, end in pairwise([*tiles.values(), len(acts)]):
@@ -233,7 +234,8 @@ def _notes(plan: WarpspecializedPlan) -> Iterator[str]:
             "has begun."
         )
     else:
-        yield f"{example} Each product is waited for before the next one starts: then its stage is free."
+        scaled = ", is scaled, and is added to the sums" if plan.scaled else ""
+        yield f"{example} Each product is waited for{scaled} before the next one starts: then its stage is free."
     if plan.split > 1:
         yield (
             f"The {plan.split} blocks of a cluster along {plan.k} have a part of the sum each: they send each other "

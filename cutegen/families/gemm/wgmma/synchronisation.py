@@ -127,10 +127,11 @@ def _extent(side: Side, rows: int | None) -> int:
 
 def _all_multiplied(plan: WarpspecializedPlan, sizes: Counts, run: Run) -> None:
     """Of each tile each step along k is multiplied once: by the blocks of a cluster along k together, and by all
-    warpgroups that share a tile.
+    warpgroups that share a tile, whose blocks of rows may be multiplied one by one.
     """
     tiles, steps = range(sizes.first, sizes.all_tiles, sizes.clusters), range(sizes.k_tiles)
-    wanted: dict[Content, int] = {(tile, step): plan.groups for tile in tiles for step in steps}
+    each = plan.groups * (plan.row_blocks if plan.scaled else 1)  # with scales, blocks of rows one by one
+    wanted: dict[Content, int] = {(tile, step): each for tile in tiles for step in steps}
     of_place: dict[int, Counter[Content]] = {x: Counter() for x in range(prod(plan.cluster))}
     for agent, acts in run.acts.items():
         products = (act for act in acts if isinstance(act, Multiply) and agent.part == 0)

@@ -29,6 +29,7 @@ from cutegen.families.gemm.wgmma.opening import tile_counts
 from cutegen.families.gemm.wgmma.plan import Side, WarpspecializedPlan
 from cutegen.families.gemm.wgmma.product import ALIGN, DEPTH_BYTES
 from cutegen.families.gemm.wgmma.roles import kernel_body
+from cutegen.families.gemm.wgmma.scales_text import scales_context
 from cutegen.families.gemm.wgmma.segments_text import seen_by_segments, segments_context
 from cutegen.families.gemm.wgmma.walk_text import divisors, walk_context
 from cutegen.language.model import Tensor
@@ -211,6 +212,7 @@ def _context(plan: WarpspecializedPlan) -> dict[str, Any]:
     return (
         walk
         | segments_context(plan)
+        | scales_context(plan)
         | {
             "body": kernel_body(plan, walk["finders"]),
             "A": stack_name(plan.spec, plan.a.tensors),
@@ -283,6 +285,8 @@ def _seen(plan: WarpspecializedPlan) -> Iterator[tuple[str, str]]:
         return
     for tensor in (t for side in plan.sides for t in side.tensors if plan.has_batch(t)):
         yield tensor.name, "[1, 2, 0]"
+    for scale in (scale for scale in (plan.scale_a, plan.scale_b) if scale and plan.has_batch(scale.tensor)):
+        yield scale.tensor.name, "[1, 2, 0]" if scale.along else "[1, 0]"
     for operand in plan.pointwise.operands:  # which have all modes of the output
         yield operand.tensor.name, "[2, 1, 0]" if plan.exchanged else "[1, 2, 0]"
 

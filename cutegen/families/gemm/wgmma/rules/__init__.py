@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cutegen.families.gemm.wgmma.rules import clusters, epilogue, operands, outputs, segments, tiles
+from cutegen.families.gemm.wgmma.rules import clusters, epilogue, operands, outputs, scales, segments, tiles
 from cutegen.lint.rule import Rule
 
 RULES: tuple[Rule, ...] = (
@@ -18,4 +18,5 @@ RULES: tuple[Rule, ...] = (
     Rule("CG308", outputs.passed, basic=True),
     Rule("CG309", tiles.in_flight),
     Rule("CG313", segments.walked, basic=True),
+    Rule("CG315", scales.found, basic=True),
 )

@@ -26,6 +26,7 @@ from cutegen.families.gemm.wgmma.product import (
     split_of,
     threads_of,
 )
+from cutegen.families.gemm.wgmma.scales import block_sums
 from cutegen.families.gemm.wgmma.schedule import Copy, Spec
 from cutegen.families.gemm.words import MAX_EXTENT, SWIZZLES, tile_of
 from cutegen.lint.rule import Say
@@ -198,7 +199,7 @@ def registers(spec: Spec, say: Say) -> None:
     n, columns = product_of(spec).n, tile_of(spec.schedule, product_of(spec).n)
     for held, room, what in (
         (columns_of(spec) * ROWS // WARPGROUP, start, "starts with"),
-        (accumulators(spec), consumer, "has"),
+        (accumulators(spec) + block_sums(spec), consumer, "has"),
     ):
         if held + BESIDE > room:
             fewer = columns * (room - BESIDE) // held // UNIT * UNIT
