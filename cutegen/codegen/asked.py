@@ -26,6 +26,8 @@ class Op(Protocol):
 
     def product_modes(self, spec: KernelSpec) -> tuple[str, ...]: ...
 
+    def product_widths(self, spec: KernelSpec) -> tuple[str, ...]: ...
+
 
 class Family(Protocol):
     """A kernel skeleton."""

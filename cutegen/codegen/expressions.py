@@ -28,7 +28,7 @@ from cutegen.expressions.parsing import (
     Unary,
     walk_bodies,
 )
-from cutegen.expressions.tree import QUOTIENTS, SHIFTS, Scan, Select
+from cutegen.expressions.tree import QUOTIENTS, SHIFTS, Len, Scan, Select
 
 SQRT_HALF = "0.7071067811865476"  # 1 / sqrt(2), for gelu(x) = x / 2 * (1 + erf(x / sqrt(2)))
 SQRT_2_PI = "0.7978845608028654"  # sqrt(2 / pi), for gelu_tanh
@@ -53,6 +53,7 @@ class Printer:
     axes: Mapping[str, int] = field(default_factory=dict)
     taken: frozenset[str] = frozenset()
     uniform: frozenset[str] = frozenset()
+    lengths: Mapping[str, str] = field(default_factory=dict)  # the text of `len(...)`, by mode
     anchor: str | None = None  # a variable that holds a tensor
     next_number: int = 0  # of the next temporary
     functions: ClassVar[str] = "torch"  # where the functions are that both printers call by one name
@@ -126,6 +127,8 @@ class Printer:
                 return Text(self.locals[node.id])
             case Coord():
                 return Text(self.coordinates[node.mode])
+            case Len():
+                return Text(self.lengths[node.mode])
             case MatMul():
                 return Text(self.products[node.b])
             case Unary(op="-"):

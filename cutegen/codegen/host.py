@@ -150,8 +150,11 @@ def _size_tables(spec: KernelSpec, parts: KernelParts) -> list[tuple[str, str]]:
     places = {name: python_tuple([f'"{mode}"' for mode in modes]) for name, modes in place_modes(spec).items()}
     ends = ends_modes(spec)
     inputs, outputs = (tuple(f'"{t.argument}"' for t in tensors) for tensors in (spec.inputs, spec.outputs))
+    named, order = f"INPUTS = {python_tuple(inputs)}", "by position; outputs that are not read are keyword-only"
+    short = len(named) + len(order) + 4 <= WIDTH
     return [
-        ("", f"INPUTS = {python_tuple(inputs)}  # by position; outputs that are not read are keyword-only"),
+        *([] if short else [("", f"# {order.capitalize()}")]),
+        ("", f"{named}  # {order}" if short else named),
         ("", f"OUTPUTS = {python_tuple(outputs)}"),
         ("", f"{_table('SIZES', defaults)}  # by default"),
         *([("divisible", _table("DIVISIBLE", divisible))] if _divides(spec) else []),
@@ -347,12 +350,14 @@ def _inputs(spec: KernelSpec) -> Mapping[str, Any]:
     defaults = {m: default_size(spec, m) for m in spec.modes if m not in spec.static}
     given = [f'"{m}": {m}' for m in defaults]
     flops = [f'sizes["{m}"]' for m in op_of(spec).product_modes(spec)]
+    widths = [f'sizes["{m}"]' for m in op_of(spec).product_widths(spec)]
     return {
         "size_parameters": [f"{m}: int = {defaults[m]}" for m in defaults],
         "compared": _compared(spec),
         "random_inputs": _random("INPUTS", given, ["0.5" if s.dtype.is_float else "2" for s in spec.scalars]),
         "random_outputs": _random_outputs(spec, given),
         "product_modes": flops,
+        "product_widths": widths,
     }
 
 

@@ -22,6 +22,7 @@ from cutegen.expressions.tree import (
     Cast,
     Coord,
     Expr,
+    Len,
     Literal_,
     MatMul,
     Name,
@@ -224,6 +225,8 @@ def _syntax(x: Expr) -> ast.expr:
             return ast.Constant(x.value)
         case Coord():
             return ast.Call(ast.Name("coord"), [ast.Name(x.mode)], [])
+        case Len():
+            return ast.Call(ast.Name("len"), [ast.Name(x.mode)], [])
         case Unary():
             return ast.UnaryOp(_SIGNS[x.op], _syntax(x.x))
         case Binary() if x.op in _OPERATORS:

@@ -25,6 +25,7 @@ from cutegen.expressions.tree import (
     Coord,
     Expr,
     ExpressionError,
+    Len,
     Literal_,
     Local,
     MatMul,
@@ -177,7 +178,7 @@ class _Annotator:
                 return replace(node, dtype=self.types[node.id])
             case Local():
                 return node
-            case Coord():
+            case Coord() | Len():
                 return replace(node, dtype=Dtype.i32 if self.narrowed else Dtype.i64)
             case MatMul():
                 return replace(node, dtype=self.accumulator or self.types[node.a].compute)

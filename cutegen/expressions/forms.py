@@ -8,6 +8,9 @@ from cutegen.expressions.absent import ABSENT_FORMS
 from cutegen.expressions.functions import FUNCTIONS
 from cutegen.expressions.tree import ALONG, SELECTIONS
 
+OWN = {"cast": "cast(x, bf16)", "coord": "coord(N)", "len": "len(N)"}
+"""Names that are called like functions, of a type or of a mode -> how the call is written."""
+
 
 def wrong_modes(name: str) -> str:
     """Says what a function along a mode takes, of a call with other arguments."""
@@ -20,8 +23,8 @@ def form_of(name: str, node: ast.Call | None = None) -> str:
     """How a function, or one along a mode, is called; `node` is a call of it with other arguments."""
     if name in ABSENT_FORMS:
         return ABSENT_FORMS[name]
-    if name in ("cast", "coord"):
-        return f"write it as `{'cast(x, bf16)' if name == 'cast' else 'coord(N)'}`"
+    if name in OWN:
+        return f"write it as `{OWN[name]}`"
     if name in SELECTIONS:
         sizes = [x.value for x in node.args[2:] if isinstance(x, ast.Constant)] if node else []
         number = next((size for size in sizes if isinstance(size, int) and size > 0), 8)
@@ -36,4 +39,6 @@ def form_of(name: str, node: ast.Call | None = None) -> str:
 
 def available() -> str:
     """Everything that an expression may be made of."""
-    return "+ - * / // % ** << >> & | ^ ~, comparisons, and, or, not, cast, coord, " + ", ".join((*FUNCTIONS, *ALONG))
+    return "+ - * / // % ** << >> & | ^ ~, comparisons, and, or, not, cast, coord, len, " + ", ".join(
+        (*FUNCTIONS, *ALONG)
+    )

@@ -21,6 +21,7 @@ from cutegen.expressions.tree import (
     Cast,
     Coord,
     Expr,
+    Len,
     Literal_,
     Local,
     MatMul,
@@ -220,7 +221,7 @@ def may_be_nan(node: Expr) -> bool:
 def _of_integer(node: Expr) -> Interval:
     if isinstance(node, Literal_):
         return Interval(float(node.value), float(node.value))
-    if isinstance(node, Coord):
+    if isinstance(node, Coord | Len):
         return POSITIVE
     assert node.dtype is not None
     low, high = node.dtype.range

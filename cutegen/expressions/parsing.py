@@ -19,7 +19,7 @@ from types import MappingProxyType
 
 from cutegen.dtypes import Dtype
 from cutegen.expressions.absent import ABSENT, of_no_syntax, of_syntax, scattered
-from cutegen.expressions.forms import available, form_of, wrong_modes
+from cutegen.expressions.forms import OWN, available, form_of, wrong_modes
 from cutegen.expressions.functions import FUNCTIONS, NO_NAMES, PARTS, TO_WHOLE, TYPE_PRESERVING, Function
 from cutegen.expressions.scaled import normalised, product
 from cutegen.expressions.tree import (
@@ -40,6 +40,7 @@ from cutegen.expressions.tree import (
     Coord,
     Expr,
     ExpressionError,
+    Len,
     Literal_,
     Local,
     MatMul,
@@ -272,7 +273,7 @@ class _Parser:
         if not isinstance(node.func, ast.Name):
             raise ExpressionError("only named functions can be called", place, f"available: {available()}")
         name = node.func.id
-        if name not in (*self.functions, *ALONG, "cast", "coord"):
+        if name not in (*self.functions, *ALONG, *OWN):
             raise self.no_function(name, node.func)
         if name in self.functions:
             return self.function(node, name, depth, place)
@@ -287,10 +288,10 @@ class _Parser:
                 help = f"did you mean `{meant}`?" if meant else f"known: {', '.join(Dtype.__members__)}"
                 raise ExpressionError(f"unknown dtype `{dtype_name}`", self.place(node.args[1]), help)
             return Cast(self.expr(node.args[0], depth + 1), True, dtype=Dtype[dtype_name], place=place)
-        if name == "coord":
+        if name in ("coord", "len"):
             if len(node.args) != 1 or not isinstance(node.args[0], ast.Name):
-                raise ExpressionError("coord takes the name of a mode", place, "write it as `coord(N)`")
-            return Coord(node.args[0].id, place=place)
+                raise ExpressionError(f"{name} takes the name of a mode", place, form_of(name))
+            return (Coord if name == "coord" else Len)(node.args[0].id, place=place)
         return self.along(node, name, depth, place)
 
     def function(self, node: ast.Call, name: str, depth: int, place: Place) -> Expr:
@@ -345,7 +346,7 @@ class _Parser:
         """The error about a call of what is no function here; with another message where it is written as `x.name`."""
         from difflib import get_close_matches
 
-        known = (*FUNCTIONS, *ALONG, "cast", "coord")
+        known = (*FUNCTIONS, *ALONG, *OWN)
         plain = name.rstrip("_") if name not in ABSENT else name  # torch's `lgamma_` works in place
         if plain in ABSENT:
             said, help = ABSENT[plain]

@@ -22,7 +22,7 @@ from cutegen.expressions.sums import (
     scaled,
     times,
 )
-from cutegen.expressions.tree import Binary, Call, Cast, Coord, Expr, Literal_, MatMul, Reduce, Scan, Select, Unary
+from cutegen.expressions.tree import Binary, Call, Cast, Coord, Expr, Len, Literal_, MatMul, Reduce, Scan, Select, Unary
 
 
 def sum_of(
@@ -41,6 +41,8 @@ def sum_of(
             case Coord():
                 mode = modes.get(node.mode, node.mode)
                 return of(Atom("coord", mode, modes=frozenset([mode])))
+            case Len():
+                return of(Atom("size", modes.get(node.mode, node.mode)))
             case Unary(op="-"):
                 return scaled(read(node.x), -1)
             case Unary():

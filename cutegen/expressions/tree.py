@@ -78,6 +78,13 @@ class Coord(Node):
 
 
 @dataclass(frozen=True)
+class Len(Node):
+    """`len(N)`: the size of a mode."""
+
+    mode: str
+
+
+@dataclass(frozen=True)
 class Unary(Node):
     """A sign, `not` or `~`, which `annotate` turns into one of the others."""
 
@@ -223,7 +230,7 @@ class MatMul(Node):
         return tuple((name, place) for name, place in pairs if name is not None)
 
 
-Expr = Literal_ | Name | Local | Coord | Unary | Binary | Call | Reduce | Scan | Select | Cast | MatMul
+Expr = Literal_ | Name | Local | Coord | Len | Unary | Binary | Call | Reduce | Scan | Select | Cast | MatMul
 
 
 @dataclass(frozen=True)
@@ -315,6 +322,11 @@ def walk_bodies(expr: Expr) -> Iterator[Expr]:
 def coords(expr: Expr) -> Iterator[Coord]:
     """The coordinates that an expression asks for."""
     return (node for node in walk(expr) if isinstance(node, Coord))
+
+
+def lengths(expr: Expr) -> Iterator[Len]:
+    """The sizes of modes that an expression asks for."""
+    return (node for node in walk(expr) if isinstance(node, Len))
 
 
 def reductions(expr: Expr) -> Iterator[Reduce]:

@@ -25,6 +25,7 @@ from cutegen.expressions.tree import (
     Compute,
     Coord,
     Expr,
+    Len,
     Literal_,
     Local,
     Name,
@@ -150,7 +151,7 @@ def is_whole(node: Expr, types: Mapping[str, Dtype], computed: Mapping[str, bool
             return not isinstance(node.value, float)
         case Name():
             return computed[node.id] if node.id in computed else not types[node.id].is_float
-        case Coord():
+        case Coord() | Len():
             return True
         case Cast():
             return node.dtype is not None and not node.dtype.is_float
@@ -191,6 +192,8 @@ def span(node: Expr, computed: Mapping[str, Span]) -> Span:
             return computed[node.id]
         case Coord():
             return Span(0, LAST_COORDINATE, Kind.LONG)
+        case Len():
+            return Span(0, MOST_ELEMENTS, Kind.LONG)
         case _ if node.dtype is Dtype.bool:
             return Span(0, 1, Kind.SHORT)
         case Cast() if node.x.dtype is not None and not node.x.dtype.is_float:

@@ -7,6 +7,7 @@ Families do not import each other; what two of them share stands in `common`. Ro
 from __future__ import annotations
 
 from cutegen.families import elementwise, probe, rowwise
+from cutegen.families.attention import mma_sync as attention_mma_sync
 from cutegen.families.gemm import fma, mma_sync, wgmma
 from cutegen.family import AnyFamily
 
@@ -16,5 +17,6 @@ FAMILIES: tuple[AnyFamily, ...] = (
     fma.FAMILY,
     mma_sync.FAMILY,
     wgmma.FAMILY,
+    attention_mma_sync.FAMILY,
     probe.FAMILY,
 )

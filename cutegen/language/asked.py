@@ -42,6 +42,9 @@ class Op(Protocol):
     def check_blocks(self, ctx: Context, modes: tuple[Mode, ...], tensors: tuple[Tensor, ...]) -> bool: ...
 
     @property
+    def has_lengths(self) -> bool: ...
+
+    @property
     def reserved(self) -> frozenset[str]: ...
 
     @property

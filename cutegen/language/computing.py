@@ -22,7 +22,7 @@ from cutegen.expressions.parsing import (
 )
 from cutegen.expressions.places import ONE
 from cutegen.expressions.selecting import kept_modes
-from cutegen.expressions.tree import Reduce, along
+from cutegen.expressions.tree import Coord, Len, Reduce, along, lengths
 from cutegen.language.asked import Op
 from cutegen.language.context import Context
 from cutegen.language.declarations import unknown_name
@@ -46,6 +46,8 @@ def compute(
     _check_names(ctx, statements, known, scalars)
     if len(ctx.found) == before and not op.has_reductions:
         _refuse_reduction(ctx, op, statements)
+    if len(ctx.found) == before and not op.has_lengths:
+        _refuse_length(ctx, op, statements)
     if len(ctx.found) > before or not shaped:
         return None
     _check_roles(ctx, statements, tensors, scalars)
@@ -84,7 +86,7 @@ def _help(ctx: Context, op: Op, error: ExpressionError) -> str | None:
     """A help text on what would work instead of an expression that cannot be parsed, by the op and declared tensors."""
     if op.has_product and not op.has_reductions and "`op: rowwise`" in (error.help or ""):
         products = str(ctx.data["compute"]).count("@")
-        several = "; attention, with a second product, is no single kernel here" if products > 1 else ""
+        several = "; attention, with a second product, is `op: contract`" if products > 1 else ""
         return (
             f"a kernel with `op: {op.name}` has no reductions: write what it makes to memory, and reduce that in a "
             f"second one with `op: rowwise`{several}"
@@ -122,7 +124,8 @@ def _check_names(ctx: Context, statements: Compute, known: Mapping[str, Tensor],
                 say(ctx, "CG121", message, number, place, "statements are computed in their order")
             else:
                 unknown_name(ctx, number, name, place.start, place.end, [*declared, *assigned, *NAMED_NUMBERS])
-        for coord in coords(statement.value):
+        asked: tuple[Coord | Len, ...] = (*coords(statement.value), *lengths(statement.value))
+        for coord in asked:
             if coord.mode not in modes:
                 message, help = f"`{shown(coord.mode)}` is not a mode here", f"modes: {', '.join(modes)}"
                 say(ctx, "CG116", message, number, coord.place, help)
@@ -229,6 +232,16 @@ def _refuse_reduction(ctx: Context, op: Op, statements: Compute) -> None:
             kind = "is a reduction" if isinstance(node, Reduce) else "goes"
             message = f"`{node.function}` {kind} along a mode, and `op: {op.name}` has none"
             say(ctx, "CG127", message, number, node.place, "`op: rowwise` has them")
+            return
+
+
+def _refuse_length(ctx: Context, op: Op, statements: Compute) -> None:
+    for number, statement in enumerate(statements.statements):
+        for length in lengths(statement.value):
+            help = (
+                f"`op: contract` has it; where the size is fixed, write the number, or pass `{length.mode}` as a scalar"
+            )
+            say(ctx, "CG127", f"`op: {op.name}` knows no `len` of a mode", number, length.place, help)
             return
 
 

@@ -37,6 +37,7 @@ class Op(ABC):
     has_reductions: bool = False  # whether `sum(x, N)` and the like may
     takes_segments: bool = False  # whether a mode may be cut into segments
     takes_blocks: bool = False  # whether tensors may have modes of blocks, along which they broadcast
+    has_lengths: bool = False  # whether `len(N)`, the size of a mode, may
     differentiable: bool = False  # whether `cutegen grad` takes its statements, and may write a backward as this op
     unmeasured: str | None = (
         None  # why there is nothing to be fast at, so that `bench` and `tune` refuse; None: there is
@@ -114,6 +115,10 @@ class Op(ABC):
         """Modes along which one NaN or infinity fills a result, so that data have few of them there."""
         return self.contracted(spec)
 
+    def largest_whole(self, spec: KernelSpec, tensor: Tensor) -> int | None:
+        """The largest whole number of a tensor in cases with exact results; None where it follows for any op."""
+        return None
+
     def reduced_together(self, spec: KernelSpec) -> tuple[str, ...]:
         """Modes that a kernel reduces along all at once only, and not along some of them."""
         return ()
@@ -135,6 +140,10 @@ class Op(ABC):
 
     def product_modes(self, spec: KernelSpec) -> tuple[str, ...]:
         """The modes with a multiply-add for every combination of their coordinates; none where there is no product."""
+        return ()
+
+    def product_widths(self, spec: KernelSpec) -> tuple[str, ...]:
+        """Modes whose sizes together count the multiply-adds for each of these combinations; none where that is one."""
         return ()
 
     def sizes(self, spec: KernelSpec) -> Mapping[str, int]:

@@ -210,11 +210,12 @@ class Summed(Statement):
 
 @dataclass(frozen=True)
 class StoreSums(Statement):
-    """Writes of each thread's sums to the buffer of the output, which takes the place of all stages of others."""
+    """Writes of each thread's `sums` to the buffer of the output, which takes the place of all stages of others."""
 
     template = "store_sums"
     output: str
     over: tuple[str, ...]
+    sums: str = "acc"
 
     def acts(self, at: Acting) -> Iterator[Act]:
         at.together("write sums to shared memory")

@@ -9,7 +9,7 @@ import math
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -17,7 +17,8 @@ from cutegen.dtypes import Dtype
 from cutegen.expressions import parsing as ex
 from cutegen.expressions.annotating import annotate
 from cutegen.expressions.places import ONE
-from cutegen.expressions.tree import Scan, Select
+from cutegen.expressions.spans import Spans, spans_of
+from cutegen.expressions.tree import Len, Scan, Select
 from cutegen.language.model import KernelSpec, Tensor
 from cutegen.reference import (
     arithmetic,
@@ -30,6 +31,7 @@ from cutegen.reference import (
 from cutegen.reference.asked import family_of, op_of
 from cutegen.reference.casting import cast
 from cutegen.reference.in_parts import parts
+from cutegen.reference.normalising import is_normalising
 from cutegen.reference.placing import exactly, placed, widened
 from cutegen.reference.repeated import NONE, Kept, Repeats, repeats
 from cutegen.reference.rounding import Bounded
@@ -210,7 +212,14 @@ class Evaluator:
         if x.dim() == 0:
             return x
         x = x[tuple(slice(None) if mode in tensor.shape else 0 for mode in self.axes)]
+        kept = [mode for mode in self.axes if mode in tensor.shape]
+        x = x.permute([kept.index(mode) for mode in tensor.modes])
         return x[tuple(None if mode == ONE else slice(None) for mode in tensor.shape)]
+
+    @cached_property
+    def spans(self) -> Spans:
+        """The modes of every tensor and of what each statement computes."""
+        return spans_of(self.spec.compute, {t.name: t.modes for t in self.spec.tensors})
 
     def is_signed(self, value: ex.Expr) -> bool:
         """Whether IEEE 754 and torch agree on the sign of a zero: not of a sum of many, a minimum or a maximum, unless
@@ -253,6 +262,8 @@ class Evaluator:
                 return self.computed[node.id]
             case ex.Coord():
                 return self._coordinates(node.mode, dtype)
+            case Len():
+                return self.number(self.size(node.mode), dtype)
             case ex.MatMul():
                 return scaled_products.product(node, dtype, self)
             case ex.Unary(op="-"):
@@ -287,7 +298,8 @@ class Evaluator:
             case "*":
                 return arithmetic.multiply(a, b, dtype)
             case "/":
-                scaled = self.spec.schedule.fast_math and dtype is Dtype.f32 and self._is_normalising(node.right)
+                scaled = self.spec.schedule.fast_math and dtype is Dtype.f32
+                scaled = scaled and is_normalising(node.right, statements(self.spec))
                 quotient = (arithmetic.scale_by_reciprocal if scaled else arithmetic.divide)(a, b, dtype)
                 return self._beside_pole(node.right, b, quotient)
             case "and" | "or":
@@ -295,27 +307,6 @@ class Evaluator:
             case "//" | "%" | "<<" | ">>" | "&" | "|" | "^":
                 return whole_numbers.operate(node.op, a, b, dtype)
         return arithmetic.compare(node.op, a, b)
-
-    def _is_normalising(self, divisor: ex.Expr) -> bool:
-        """Whether it is a sum of exponentials above the largest value: kernels with fast functions then multiply by its
-        reciprocal.
-        """
-        total = self._meant(divisor)
-        one = self._meant(total.x) if isinstance(total, ex.Reduce) and total.function == "sum" else None
-        if not isinstance(one, ex.Call) or one.function != "exp":
-            return False
-        below = self._meant(one.arguments[0])
-        largest = self._meant(below.right) if isinstance(below, ex.Binary) and below.op == "-" else None
-        if not isinstance(below, ex.Binary) or not isinstance(largest, ex.Reduce) or largest.function != "max":
-            return False
-        return self._meant(below.left) == self._meant(largest.x)
-
-    def _meant(self, node: ex.Expr) -> ex.Expr:
-        """The expression that a statement's name stands for; any other node as it is."""
-        values = {statement.target: statement.value for statement in statements(self.spec)}
-        while isinstance(node, ex.Local) and node.id in values:
-            node = values[node.id]
-        return node
 
     def _defined(self, node: ex.Call) -> Bounded:
         """A function that is defined by others: the value of torch's own, with the error that the definition has."""

@@ -9,9 +9,10 @@ from typing import Protocol
 
 from cutegen.dtypes import Dtype
 from cutegen.expressions.reducing import DEFINITIONS, defined
+from cutegen.expressions.spans import Spans
 from cutegen.expressions.tree import Expr, Local, Reduce, Scan, Select
 from cutegen.language.model import KernelSpec
-from cutegen.reference import arithmetic, selections, sums
+from cutegen.reference import arithmetic, contractions, selections, sums
 from cutegen.reference.rounding import Bounded, overflow
 
 OTHERS = (*DEFINITIONS, "var", "prod")
@@ -25,6 +26,10 @@ class Evaluating(Protocol):
     by_torch: bool
     computed: dict[str, Bounded]
     signed: dict[str, bool]
+
+    @property
+    def spans(self) -> Spans:
+        """The modes of every tensor and of what each statement computes."""
 
     def expr(self, node: Expr) -> Bounded:
         """The value of an expression."""
@@ -47,6 +52,8 @@ def reduced(node: Reduce, evaluator: Evaluating) -> Bounded:
     assert node.dtype is not None
     if node.function in OTHERS:
         return other(node, evaluator)
+    if contractions.is_contraction(node, evaluator.spans):
+        return contractions.contraction(node, evaluator)
     modes = [reduction.mode for reduction in node.nested]
     x, axes = evaluator.expr(node.nested[-1].x), tuple(map(evaluator.axes.index, modes))
     if node.function in ("max", "min"):

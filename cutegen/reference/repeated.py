@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-from cutegen.expressions.tree import Call, Cast, Coord, Expr, Literal_, Local, Name, Typed, walk
+from cutegen.expressions.tree import Call, Cast, Coord, Expr, Len, Literal_, Local, Name, Typed, walk
 from cutegen.reference.rounding import Bounded
 
 Repeats = Mapping[int, tuple[str, int]]
@@ -43,7 +43,7 @@ def repeats(statements: Sequence[Typed]) -> Repeats:
 def _costs(node: Expr) -> bool:
     """Whether what a node computes takes time."""
     single = node.x if isinstance(node, Cast) else node
-    return not isinstance(single, Literal_ | Name | Local | Coord)
+    return not isinstance(single, Literal_ | Name | Local | Coord | Len)
 
 
 class Kept:

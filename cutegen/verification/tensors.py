@@ -258,6 +258,8 @@ def largest_factor(spec: KernelSpec, tensor: Tensor, sizes: Mapping[str, int]) -
     """
     import torch
 
+    if (own := op_of(spec).largest_whole(spec, tensor)) is not None:
+        return own
     products = [node for value in spec.compute.values for node in walk(value) if isinstance(node, MatMul)]
     along = [mode for mode in op_of(spec).contracted(spec) if mode in tensor.shape]
     if not along or not any(tensor.name in (node.a, node.b) for node in products):

@@ -29,6 +29,11 @@ PAGES = {  # by file: title, the fields' groups, and what is said of them
         ("gemm_wgmma_schedule",),
         "`op: gemm`, `mma: {atom: wgmma}`: Hopper's tensor cores.",
     ),
+    "contract": (
+        "Schedules of contractions",
+        ("contract_schedule",),
+        "`op: contract`: tensor cores from Ampere on.",
+    ),
     "probe": ("Schedules of probes", ("probe_schedule",), "`op: probe`."),
     "cases": (
         "Conditions of cases",

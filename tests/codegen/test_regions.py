@@ -151,6 +151,7 @@ def test_the_lines_of_the_header_count(kernel: str) -> None:
     constants = [r for r in module.regions if r.name.isupper() and r.first_line == r.last_line]
     # Those of cases have numbers
     wanted = {"TARGETS"} if "\nclass Case" in module.text else {"TARGETS", "THREADS", "VALUES"}  # or they follow
+    wanted -= {"VALUES"} if "\nROWS = " in module.text else set()  # of a thread, of two kinds of tiles
     assert wanted <= {re.sub(r"_\d+$", "", r.name) for r in constants}
     for region in constants:
         assigned = (f"{region.name} = ", f"    {region.name}: ", f"    {region.name} = property(")
@@ -375,6 +376,27 @@ schedule:
   scheduler: {raster: M, swizzle: 8}
 targets: [sm_80]
 """
+ATTENTION = """\
+cutegen: 1
+kernel: work
+op: contract
+tensors:
+  Q: {shape: [M, D], dtype: bf16, major: D, align: 16}
+  K: {shape: [N, D], dtype: bf16, major: D, align: 16}
+  V: {shape: [N, E], dtype: bf16, major: E, align: 16}
+  O: {shape: [M, E], dtype: bf16, major: E, align: 16, role: out}
+compute:
+  - s = sum(Q * K, D)
+  - p = exp(s - max(s, N))
+  - O = sum(cast(p, bf16) * V, N) / sum(p, N)
+schedule:
+  tiler: {M: 64, N: 64}
+  mma: {atom: mma_sync, warps: 4}
+  pipeline: {stages: 2}
+  math: fast
+targets: [sm_80]
+static: {D: 128, E: 64}
+"""
 PROBE = """
 cutegen: 1
 kernel: work
@@ -565,6 +587,15 @@ CHANGES: list[tuple[str, str, Any, set[str]]] = [
     (MMA_SYNC, "schedule.smem.A.swizzle", 64, set()),
     (MMA_SYNC, "schedule.copies.A.bits", 64, set()),
     (MMA_SYNC, "schedule.pipeline.stages", 2, {"schedule.copies", "schedule.smem.A", "schedule.smem.B"}),
+    (ATTENTION, "schedule.mma.warps", 2, {"schedule.pipeline"}),
+    (ATTENTION, "schedule.pipeline.stages", 1, set()),
+    (
+        ATTENTION,
+        "schedule.tiler.M",
+        128,
+        {"schedule.mma", "schedule.mma.warps", "schedule.pipeline", "schedule.pipeline.stages", "tensors"},
+    ),
+    (ATTENTION, "schedule.math", "precise", {"compute"}),
     (PROBE, "schedule.tv_layout", "((2,2),(2,3)):((1,12),(2,4))", set()),
     (PROBE, "tensors.A.dtype", "i8", {"compute"}),
 ]

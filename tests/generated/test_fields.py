@@ -105,6 +105,30 @@ BLOCKED: Spec = {
 OUTER: Spec = ELEMENTWISE | {
     "schedule": {"partition": "inner_outer", "tiler": {"M": 8, "N": 128}, "thread_layout": "(4,32):(32,1)"},
 }
+ATTENTION: Spec = {
+    "cutegen": 1,
+    "kernel": "work",
+    "op": "contract",
+    "tensors": {
+        "Q": {"shape": ["M", "D"], "dtype": "bf16"},
+        "K": {"shape": ["N", "D"], "dtype": "bf16"},
+        "V": {"shape": ["N", "E"], "dtype": "bf16"},
+        "O": {"shape": ["M", "E"], "dtype": "bf16", "role": "out"},
+    },
+    "compute": [
+        "s = sum(Q * K, D)",
+        "p = exp(s - max(s, N))",
+        "O = sum(cast(p, bf16) * V, N) / sum(p, N)",
+    ],
+    "schedule": {
+        "tiler": {"M": 64, "N": 64},
+        "mma": {"atom": "mma_sync", "warps": 4},
+        "pipeline": {"stages": 2},
+        "math": "fast",
+    },
+    "targets": ["sm_80"],
+    "static": {"D": 128, "E": 128},
+}
 ROWWISE: Spec = {
     "cutegen": 1,
     "kernel": "work",
@@ -396,6 +420,23 @@ PERTURBED: dict[str, list[tuple[Spec, str, Any, str]]] = {
     ],
     "gemm_wgmma_schedule.scheduler.launch": [(HOPPER, "schedule.scheduler.launch", "serial", TEXT)],
     "gemm_wgmma_schedule.scheduler.raster": [(HOPPER, "schedule.scheduler.raster", "K", REFUSED)],
+    "contract_schedule.tiler": [
+        (ATTENTION, "schedule.tiler", {"M": 128, "N": 64}, TEXT),
+        (ATTENTION, "schedule.tiler.N", 40, REFUSED),  # products take 16
+        (ATTENTION, "schedule.tiler", {"M": 64, "N": 64, "D": 64}, REFUSED),  # of which a tile has all
+    ],
+    "contract_schedule.mma": [(ATTENTION, "schedule.mma", {"warps": 2}, TEXT)],
+    "contract_schedule.mma.atom": [(ATTENTION, "schedule.mma.atom", "wgmma", REFUSED)],
+    "contract_schedule.mma.warps": [
+        (ATTENTION, "schedule.mma.warps", 2, TEXT),
+        (ATTENTION, "schedule.mma.warps", 3, REFUSED),
+    ],
+    "contract_schedule.pipeline": [(ATTENTION, "schedule.pipeline", {"stages": 1}, TEXT)],
+    "contract_schedule.pipeline.stages": [
+        (ATTENTION, "schedule.pipeline.stages", 3, TEXT),
+        (ATTENTION, "schedule.pipeline.stages", 8, REFUSED),  # shared memory
+    ],
+    "contract_schedule.math": [(ATTENTION, "schedule.math", "precise", TEXT)],
     "gemm_mma_sync_schedule.tiler": [
         (WARPS, "schedule.tiler.N", 128, TEXT),
         (WARPS, "schedule.tiler.N", 72, REFUSED),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from math import prod
 from types import SimpleNamespace
@@ -19,7 +20,7 @@ from cutegen.families.gemm.wgmma.plan import WarpspecializedPlan
 SPECS = sorted(
     p.stem
     for p in (ROOT / "specs").glob("*.yaml")
-    if "op: rowwise" not in (text := p.read_text()) and "\nschedule:\n  - " not in text
+    if not re.search("op: (rowwise|contract)", text := p.read_text()) and "\nschedule:\n  - " not in text
 )
 
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from tensor_layouts import Layout
 
 from cutegen import layouts
+from cutegen.families.common.dealing import dealt
 from cutegen.families.gemm.mma_sync.plan import MmaSyncPlan
-from cutegen.families.gemm.staged.partitions import dealt
 
 
 def accumulator_layout(plan: MmaSyncPlan, strides: Sequence[int]) -> Layout:

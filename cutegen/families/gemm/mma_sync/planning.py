@@ -5,6 +5,7 @@ from __future__ import annotations
 from tensor_layouts import Layout
 
 from cutegen.dtypes import Dtype
+from cutegen.families.common.dealing import copy_layouts
 from cutegen.families.common.planning import may_branch
 from cutegen.families.gemm.mma_sync import product as gemm
 from cutegen.families.gemm.mma_sync.plan import MmaOperand, MmaSyncPlan
@@ -50,7 +51,7 @@ def plan(spec: Spec) -> MmaSyncPlan:
 def _layouts(spec: Spec, tensor: Tensor, tile: tuple[int, int]) -> tuple[Layout, Layout]:
     """The threads that copy a tile, and the values of one access."""
     vector = vector_of(spec.schedule.copies[tensor.name], tensor)
-    found = gemm.copy_layouts(gemm.threads_of(spec.schedule), tile, vector, tensor.major == tensor.shape[-1])
+    found = copy_layouts(gemm.threads_of(spec.schedule), tile, vector, tensor.major == tensor.shape[-1])
     assert found is not None
     return found
 

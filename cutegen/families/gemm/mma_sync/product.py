@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from math import gcd, prod
+from math import prod
 
 from tensor_layouts import Layout, size
 
 from cutegen import layouts
 from cutegen.atoms.targets import WARP
+from cutegen.families.common.dealing import copy_layouts
 from cutegen.families.gemm.mma_sync.schedule import MmaSyncSchedule, Spec
 from cutegen.families.gemm.staged.product import product_of
 from cutegen.families.gemm.words import MAX_EXTENT, tile_of
@@ -49,22 +50,6 @@ def contiguous(spec: Spec, tensor: Tensor, mode: str) -> tuple[int, int]:
     k = product_of(spec).k
     block, depth = tile_of(spec.schedule, mode), tile_of(spec.schedule, k)
     return (depth, block) if tensor.major == k else (block, depth)
-
-
-def copy_layouts(threads: int, tile: tuple[int, int], vector: int, last: bool) -> tuple[Layout, Layout] | None:
-    """The layouts of threads and of one access, over a tile of two modes; along the contiguous one, the `last` or the
-    first, there are as many threads as possible. None where they do not deal it out in whole rows.
-    """
-    along, across = (tile[1], tile[0]) if last else tile
-    shared = 0 if along % vector else gcd(along // vector, threads)
-    counts = (x for x in range(shared, 0, -1) if shared % x == 0 and across % (threads // x) == 0)
-    count = next(counts, None)
-    if count is None:
-        return None
-    rows = threads // count
-    if last:
-        return Layout((rows, count), (count, 1)), Layout((1, vector), (vector, 1))
-    return Layout((count, rows), (1, count)), Layout((vector, 1), (1, vector))
 
 
 def widest_vector(spec: Spec, tensor: Tensor, tile: tuple[int, int]) -> int:

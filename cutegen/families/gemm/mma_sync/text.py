@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import log2
 
 from cutegen.codegen.formatting import make_layout
 from cutegen.codegen.parts import Constant, KernelParts
+from cutegen.families.common.dealing import RUN, swizzle_text
 from cutegen.families.gemm.mma_sync.mainloop import MmaSyncMainloop
 from cutegen.families.gemm.mma_sync.plan import MmaOperand, MmaSyncPlan
 from cutegen.families.gemm.mma_sync.reading import own_names
 from cutegen.families.gemm.staged import grid_text
 from cutegen.families.gemm.staged.load_text import LoadText, load_texts
 from cutegen.layouts import show
-
-RUN = 16  # bytes that stay together in shared memory
 
 
 @dataclass(frozen=True)
@@ -82,7 +80,7 @@ def _row_text(plan: MmaSyncPlan, x: MmaOperand) -> RowText:
     bits = f"num_bits_per_copy={x.tensor.dtype.bits}"
     return RowText(
         **texts,
-        swizzle=f"{int(log2(x.swizzle // RUN))}, 4, 3",
+        swizzle=swizzle_text(x.swizzle),
         memory="storage" if not x.offset else f"storage + {x.offset}",
         layout=make_layout(x.smem_layout).removeprefix("cute.make_layout(").removesuffix(")"),
         read_op=f"warp.LdMatrix8x8x16bOp({not x.k_major}, 4), {element}"

@@ -12,6 +12,7 @@ from math import prod
 from tensor_layouts import Layout, compose, right_inverse, size
 
 from cutegen import layouts
+from cutegen.families.common.dealing import dealt
 from cutegen.families.gemm.staged.plan import GemmOperand, GemmPlan, StagedOperand, WorkspacePlan
 from cutegen.layouts import make_layout_tv, pair
 
@@ -19,19 +20,6 @@ from cutegen.layouts import make_layout_tv, pair
 def tiled_copy(x: StagedOperand, tile: Sequence[int], strides: Sequence[int]) -> Layout:
     """The layout (thread, value) -> element of all that a thread copies of a tile (m or n, k)."""
     return dealt(x.thread_layout, x.value_layout, tuple(tile), tuple(strides))
-
-
-@lru_cache(maxsize=256)  # schedules that are tried out have much in common
-def dealt(thread: Layout, value: Layout, tile: tuple[int, ...], strides: tuple[int, ...]) -> Layout:
-    """The layout (thread, value) -> element of a tile, of a copy's threads and of a thread's values of one turn."""
-    tiler, tv = make_layout_tv(thread, value)
-    threads, values = (compose(Layout(tiler, strides), mode) for mode in layouts.modes_of(tv))
-    rest = tuple(extent // covered for extent, covered in zip(tile, tiler, strict=True))
-    steps = tuple(covered * stride for covered, stride in zip(tiler, strides, strict=True))
-    return Layout(
-        (threads.shape, (values.shape, *rest)),
-        (threads.stride, (values.stride, *steps)),
-    )
 
 
 def tiled_write(x: GemmOperand, depth: int) -> Layout:

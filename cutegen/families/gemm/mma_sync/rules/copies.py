@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from functools import partial
 
 from cutegen.atoms.targets import MAX_VECTOR_BITS
-from cutegen.families.gemm.mma_sync.product import copy_layouts, is_sound, threads_of
+from cutegen.families.common.dealing import copy_layouts
+from cutegen.families.gemm.mma_sync.product import is_sound, threads_of
 from cutegen.families.gemm.mma_sync.schedule import Spec
 from cutegen.families.gemm.staged.product import product_of
 from cutegen.families.gemm.staged.rules.copies import copy_path, with_bits, with_copy

@@ -1,0 +1,1 @@
+"""Kernels of contractions, such as attention: what their skeletons share, and a folder for each."""

@@ -1,0 +1,121 @@
+"""Claims about a contraction's plan, the accesses of its warps to global memory, and the parts of shared memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from tensor_layouts import Layout
+
+from cutegen import layouts
+from cutegen.analysis.access import Access
+from cutegen.analysis.accesses import fixed_sizes, strides_of
+from cutegen.analysis.buffers import Buffer
+from cutegen.analysis.claim import Claim
+from cutegen.analysis.claims import are_runs, compact, covered_once
+from cutegen.analysis.words import count
+from cutegen.families.attention.mma_sync.plan import AttentionPlan, Operand
+from cutegen.families.attention.mma_sync.synchronisation import counts, run_of
+from cutegen.families.common.dealing import dealt
+from cutegen.families.common.ordering import ordered
+
+ROWS, COLUMNS = 16, 8  # of one mma.sync
+ACCESS = 16  # bytes
+
+
+def copied(x: Operand, strides: Sequence[int]) -> Layout:
+    """The layout (thread, value) -> element of all that a thread copies of a tile."""
+    return dealt(x.threads, x.values, (x.rows, x.depth), tuple(strides))
+
+
+def sums(plan: AttentionPlan, columns: int, strides: Sequence[int]) -> Layout:
+    """The layout (thread, sum) -> element of a tile of rows and `columns`.
+
+    A thread has rows lane / 4 and 8 below of a warp's 16, and pairs of columns of 8 (PTX ISA 9.1, section 9.7.14.5).
+    """
+    m, n = strides
+    rest = plan.q.rows // (ROWS * plan.warps), columns // COLUMNS
+    return Layout(
+        ((4, 8, plan.warps), (2, 2, *rest)),
+        ((2 * n, m, ROWS * m), (n, 8 * m, ROWS * plan.warps * m, COLUMNS * n)),
+    )
+
+
+def claims(plan: AttentionPlan) -> Iterator[Claim]:
+    """The claims: coverage first, then bounds, then the order of warps."""
+    for x in (plan.q, plan.k, plan.v, plan.o):
+        shape, name = (x.rows, x.depth), x.tensor.name
+        what = f"the copies of {name} move each element of its tile ({x.row}, {x.depth_mode}) exactly once"
+        path = ("schedule", "tiler", x.row)
+        yield covered_once(what, copied(x, compact(shape)), shape, path, plan.threads)
+        yield _own_places(plan, x)
+    for columns, what in ((plan.k.rows, "scores"), (plan.v.depth, "sums")):
+        shape = (plan.q.rows, columns)
+        text = f"the {what} of the warps are each element of a block's tile exactly once"
+        yield covered_once(text, sums(plan, columns, compact(shape)), shape, ("schedule", "mma"), plan.threads)
+    yield from _bounds(plan)
+
+    def words(tiles: int) -> str:
+        return f"{count(tiles, 'tile')} along {plan.walked.walked}"
+
+    over = f"tiles along {plan.walked.walked}"
+    yield ordered(counts(plan), lambda tiles: run_of(plan, tiles), words, over, ("schedule", "pipeline"))
+
+
+def _own_places(plan: AttentionPlan, x: Operand) -> Claim:
+    places, width = layouts.offsets(x.smem_layout), x.tensor.dtype.bytes
+    end = x.offset + (max(places) + 1) * width
+    after = {plan.q.tensor.name: plan.k.offset, plan.k.tensor.name: plan.v.offset}.get(x.tensor.name, plan.smem_bytes)
+    after = plan.smem_bytes if x is plan.o else after
+    holds = len(places) == len(set(places)) and end <= after and x.offset % (8 * x.swizzle) == 0
+    because = (
+        f"{count(len(places), 'element')} have {len(set(places))} places",
+        f"bytes {x.offset} to {end - 1} of {plan.smem_bytes}; rows of {x.swizzle} exchange theirs in groups of eight",
+    )
+    text = f"each element of {x.tensor.name} in shared memory has a place of its own"
+    return Claim("coverage", text, because, holds, ("schedule", "pipeline", "stages"))
+
+
+def _bounds(plan: AttentionPlan) -> Iterator[Claim]:
+    for x in (plan.q, plan.k, plan.v, plan.o):
+        shape, vector = (x.rows, x.depth), ACCESS // x.tensor.dtype.bytes
+        runs = are_runs(copied(x, compact(shape)), shape, 1, vector)
+        text = f"{x.tensor.name}, {x.row}: an access is made only if its row is below {x.row}"
+        because = (
+            f"accesses of {vector} along {x.depth_mode}, of which a tile has all {plan.spec.static[x.depth_mode]}",
+        )
+        yield Claim(
+            "bounds", text, because, runs and plan.spec.static[x.depth_mode] == x.depth, ("tensors", x.tensor.name)
+        )
+    walked = plan.walked.walked
+    if plan.whole:
+        text, because = f"{walked}: the last tile is whole", (f"{walked} is a multiple of {plan.k.rows}",)
+    else:
+        text, because = f"{walked}: what lies beyond counts for nothing", ("its scores are compared with the size",)
+    yield Claim("bounds", text, because, True, ("schedule", "tiler", walked))
+
+
+def accesses(plan: AttentionPlan) -> tuple[Access, ...]:
+    """The copies of tiles, then the store of the output with columns, and of those of rows."""
+    found = []
+    for x in (plan.q, plan.k, plan.v, plan.o):
+        name, stored = x.tensor.name, x is plan.o
+        strides = strides_of(x.tensor, (x.row, x.depth_mode), fixed_sizes(plan.spec, plan.tile))
+        vector, path = ACCESS // x.tensor.dtype.bytes, ("schedule", "tiler", x.row)
+        way = f"{name} {'to' if stored else 'from'} global memory"
+        found.append(
+            Access(way, name, x.tensor.dtype, "global", "write" if stored else "read", vector, copied(x, strides), path)
+        )
+    for tensor in plan.spec.outputs:
+        if tensor.name != plan.o.tensor.name:
+            row = plan.q.row
+            (stride,) = strides_of(tensor, (row,), fixed_sizes(plan.spec, plan.tile))
+            layout = Layout(((8, plan.warps), plan.q.rows // (8 * plan.warps)), ((stride, 16 * stride), 8 * stride))
+            way = f"{tensor.name} to global memory"
+            found.append(Access(way, tensor.name, tensor.dtype, "global", "write", 1, layout, ("tensors", tensor.name)))
+    return tuple(found)
+
+
+def buffers(plan: AttentionPlan) -> Iterator[Buffer]:
+    """The stages of the tensors that are multiplied."""
+    for x in (plan.q, plan.k, plan.v):
+        yield Buffer(x.tensor.name, x.depth, x.depth, x.rows, x.stages, x.bytes, f"of {x.row}", x.swizzle)

@@ -1,0 +1,187 @@
+"""Inference of what the schedule of a contraction leaves out, and the plan of one that is resolved."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from cutegen.atoms.targets import TARGETS, WARP
+from cutegen.dtypes import Dtype
+from cutegen.expressions.annotating import annotate
+from cutegen.expressions.tree import Name
+from cutegen.families.attention.mma_sync.plan import AttentionPlan, Operand
+from cutegen.families.attention.mma_sync.schedule import AttentionSchedule, Spec
+from cutegen.families.attention.neutral import excluding_name
+from cutegen.families.attention.reach import Bound, bounds
+from cutegen.families.common.dealing import copy_layouts, row_layout
+from cutegen.language.edits import with_value
+from cutegen.language.model import Tensor
+from cutegen.layouts import make_layout_tv
+from cutegen.ops.contract import walked_of
+from cutegen.ops.walked import Walked
+from cutegen.planning.promises import known_divisor
+from cutegen.planning.report import Report
+from cutegen.planning.targets import infer_targets
+
+INFERRED_FROM: Mapping[str, tuple[str, ...]] = {
+    "mma.warps": ("tiler",),
+    "pipeline.stages": ("tiler",),
+}
+ROWS, KEYS = 64, 64  # of a tile
+ROWS_OF_WARP = 16
+ACCESS = 16  # bytes that a thread copies at once
+MOST_KEPT = 128  # elements of a row of the left tensor that registers hold beside the sums
+SHORT = 64  # elements of a row of which two stages leave room for several blocks
+SWIZZLES = (128, 64, 32)
+UNIT = 16  # of the summed mode and of columns: what one product takes
+MOST_DEPTH = 256
+
+
+def operands_of(spec: Spec, found: Walked) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The tensors of the scores, the one that is multiplied after them, and the output with columns."""
+    (outer,) = found.outer
+    assert outer.product is not None
+    output = next(t for t in spec.outputs if found.columns in t.shape)
+    left, right, values = (spec.tensor(name) for name in (found.scores.a, found.scores.b, outer.product.b))
+    return left, right, values, output
+
+
+def resolve(spec: Spec, report: Report) -> Spec:
+    """The spec with every field filled in."""
+    found = walked_of(spec)
+    moved = {t.name: mode for t, mode in zip(operands_of(spec, found), depths(found), strict=True)}
+    tensors = []
+    for tensor in spec.tensors:
+        if tensor.major is None and tensor.modes:
+            major = moved.get(tensor.name, tensor.contiguous)
+            tensor = replace(tensor, major=major)
+            report.infer("rows are copied whole" if tensor.name in moved else "the last mode", *_at(tensor, "major"))
+        if tensor.align is None:
+            align = ACCESS if tensor.name in moved else tensor.dtype.bytes
+            tensor = replace(tensor, align=align)
+            report.infer("one 128-bit access" if tensor.name in moved else "one element", *_at(tensor, "align"))
+        tensors.append(tensor)
+    spec = infer_targets(replace(spec, tensors=tuple(tensors)), report)
+    return replace(spec, schedule=_schedule(spec, found, report))
+
+
+def _at(tensor: Tensor, field: str) -> tuple[str, ...]:
+    return ("tensors", tensor.name, field)
+
+
+def depths(found: Walked) -> tuple[str, str, str, str]:
+    """The contiguous modes of the tensors of `operands_of`."""
+    return (found.scores.mode, found.scores.mode, found.columns, found.columns)
+
+
+def _schedule(spec: Spec, found: Walked, report: Report) -> AttentionSchedule:
+    schedule, tiler = spec.schedule, dict(spec.schedule.tiler or {})
+    for mode, extent, why in (
+        (found.rows[0], ROWS, "16 rows of each of four warps"),
+        (found.walked, KEYS, "as wide as rows"),
+    ):
+        if mode not in tiler:
+            tiler[mode] = extent
+            report.infer(why, "schedule", "tiler", mode)
+    schedule = replace(schedule, tiler={mode: tiler[mode] for mode in (found.rows[0], found.walked)})
+    if schedule.mma.atom is None:
+        report.infer("the family's own", "schedule", "mma", "atom")
+        schedule = with_value(schedule, ("mma", "atom"), "mma_sync")
+    if schedule.mma.warps is None:
+        warps = max(1, min(16, tiler[found.rows[0]] // ROWS_OF_WARP))
+        report.infer(f"{ROWS_OF_WARP} rows of each", "schedule", "mma", "warps")
+        schedule = with_value(schedule, ("mma", "warps"), warps)
+    if schedule.pipeline.stages is None:
+        deep = max(spec.static.get(mode, MOST_DEPTH) for mode in (found.scores.mode, found.columns))
+        stages = 2 if deep <= SHORT else 1
+        report.infer("shared memory leaves room for other blocks", "schedule", "pipeline", "stages")
+        schedule = with_value(schedule, ("pipeline", "stages"), stages)
+    if schedule.math is None:
+        report.infer("factors of 16 bits hide the error", "schedule", "math")
+        schedule = replace(schedule, math="fast")
+    return schedule
+
+
+# ------------------------------------------------------------------------------------------------------------ plan
+
+
+def extents(spec: Spec, found: Walked) -> tuple[int, int]:
+    """Rows and walked elements of a tile."""
+    tiler = spec.schedule.tiler
+    assert tiler is not None
+    return tiler[found.rows[0]], tiler[found.walked]
+
+
+def plan(spec: Spec) -> AttentionPlan:
+    """The plan of a resolved spec that passed its checks."""
+    found, schedule = walked_of(spec), spec.schedule
+    warps, stages = schedule.mma.warps, schedule.pipeline.stages
+    assert warps is not None and stages is not None
+    rows, keys = extents(spec, found)
+    left, right, values, output = operands_of(spec, found)
+    threads = warps * WARP
+    q = _operand(spec, left, found.rows[0], found.scores.mode, rows, 1, 0, threads)
+    k = _operand(spec, right, found.walked, found.scores.mode, keys, stages, q.bytes, threads)
+    v = _operand(spec, values, found.walked, found.columns, keys, stages, q.bytes + k.bytes, threads)
+    o = _operand(spec, output, found.rows[0], found.columns, rows, 1, 0, threads)
+    types = {t.name: t.dtype for t in spec.tensors} | {s.name: s.dtype for s in spec.scalars}
+    numbers = {s.name for s in spec.scalars if s.dtype.is_integer}
+    return AttentionPlan(
+        spec=spec,
+        threads=threads,
+        tile={found.rows[0]: rows, found.walked: keys, found.scores.mode: q.depth, found.columns: v.depth},
+        statements=annotate(spec.compute, types, Dtype.f32),
+        smem_bytes=max(q.bytes + k.bytes + v.bytes, o.bytes),
+        stages=stages,
+        walked=found,
+        warps=warps,
+        q=q,
+        k=k,
+        v=v,
+        o=o,
+        outer=(*found.batch, *found.rows[1:]),
+        bounds=tuple(bound for bound in bounds(found) if _is_known(bound, numbers)),
+        masked=excluding_name(found),
+        whole=known_divisor(spec, found.walked) % keys == 0,
+        keeps_left=q.depth <= MOST_KEPT,
+    )
+
+
+def _is_known(bound: Bound, numbers: set[str]) -> bool:
+    """Whether a bound follows from sizes and scalars."""
+    return all(not isinstance(term, Name) or term.id in numbers for term, _ in bound.terms)
+
+
+def _operand(
+    spec: Spec, tensor: Tensor, row: str, mode: str, rows: int, stages: int, offset: int, threads: int
+) -> Operand:
+    depth = spec.static[mode]
+    vector = ACCESS // tensor.dtype.bytes
+    layouts = copy_layouts(threads, (rows, depth), vector, last=True)
+    assert layouts is not None
+    swizzle = next(width for width in SWIZZLES if depth * tensor.dtype.bytes % width == 0)
+    (tile_rows, tile_depth), _ = make_layout_tv(*layouts)
+    run = swizzle // tensor.dtype.bytes
+    return Operand(
+        tensor, row, mode, rows, depth, stages, swizzle, offset, row_layout(rows, depth, run, stages),
+        *layouts, (1, rows // tile_rows, depth // tile_depth),
+    )  # fmt: skip
+
+
+def smem_bytes(spec: Spec, found: Walked) -> int:
+    """Bytes of shared memory of a block, of a schedule whose words may not fit each other."""
+    rows, keys = extents(spec, found)
+    depth, columns = spec.static[found.scores.mode], spec.static[found.columns]
+    stages = spec.schedule.pipeline.stages or 1
+    return max(rows * depth + stages * keys * (depth + columns), rows * columns) * 2
+
+
+def least_room(spec: Spec) -> tuple[str, int]:
+    """The target with the least shared memory of a block, and how much that is."""
+    target = min((TARGETS[name] for name in spec.targets if name in TARGETS), key=lambda one: one.smem_per_block)
+    return target.name, target.smem_per_block
+
+
+def copies_fit(threads: int, rows: int, depth: int) -> bool:
+    """Whether threads copy a tile in whole rows of accesses."""
+    return copy_layouts(threads, (rows, depth), ACCESS // 2, last=True) is not None

@@ -1,0 +1,304 @@
+"""The computation of a thread on its part of rows, as text: of each tile of scores, and at the end.
+
+A thread has several columns of each of its rows: expressions of elements are on a vector of them, those of rows on
+numbers. What is carried along the walked mode is kept for each row in registers of its name: `m_rows`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from cutegen.codegen.formatting import WIDTH
+from cutegen.codegen.variables import Variables
+from cutegen.expressions.parsing import coords
+from cutegen.expressions.tree import Expr, Local, Name, Typed, lengths, walk
+from cutegen.families.attention.neutral import terms_of
+from cutegen.families.common.row_printing import NumberedPrinter, RowPrinter
+from cutegen.language.model import KernelSpec, Tensor
+from cutegen.ops.walked import Carried, Walked
+
+INDENT = 8
+MINUS_INFINITY = 'float("-inf")'
+
+
+class VectorPrinter(NumberedPrinter):
+    """Prints on vectors of a thread's columns."""
+
+
+@dataclass(frozen=True)
+class Names:
+    """Variables of a kernel for what statements read. `places` has that of a block along each outer mode, and of a row
+    along theirs; `columns` that of a thread's places along the walked mode or along that of the outputs, and `offsets`
+    that of its registers with these places in a tile.
+    """
+
+    places: dict[str, str]
+    columns: dict[str, str]
+    offsets: dict[str, str]
+    sizes: dict[str, str]
+
+
+@dataclass
+class RowText:
+    """Prints the statements of a plan's rows."""
+
+    spec: KernelSpec
+    walked: Walked
+    names: Names
+    masked: str | None
+    whole: bool
+    variables: Variables = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.variables = Variables(self.spec)
+        self.held = {one.name: self.variables.free(f"{one.name}_rows") for one in self.walked.of_rows}
+        self.above = {
+            one.name: self.variables.free(f"{one.name}_above") for one in self.walked.carried if one.function == "max"
+        }
+        scalar = {s.name: s.name for s in self.spec.scalars}
+        self.inputs = {t.name: self.variables.free(f"{t.argument}_values") for t in self.elements}
+        self.read = scalar | self.inputs
+
+    @property
+    def elements(self) -> list[Tensor]:
+        """The tensors that statements read element by element."""
+        factors = {self.walked.scores.a, self.walked.scores.b, *(x.product.b for x in self.walked.outer if x.product)}
+        return [tensor for tensor in self.spec.inputs if tensor.name not in factors]
+
+    # ------------------------------------------------------------------------------------------------- loads
+
+    def index(self, tensor: Tensor) -> str:
+        """The index of a thread's elements of a tensor, or of all along the mode of a thread's columns."""
+        rows = self.walked.rows[0]
+        inside = f"cutlass.min({self.names.places[rows]}, {self.names.sizes[rows]} - 1)"  # a tile may end beyond them
+        places = {**self.names.places, **dict.fromkeys(self.names.columns, "None"), rows: inside}
+        return ", ".join(places[mode] for mode in tensor.shape)
+
+    def load(self, tensor: Tensor) -> list[str]:
+        """The statements that load what a row, or a block, reads of a tensor."""
+        variable, index = self.inputs[tensor.name], self.index(tensor)
+        along = [mode for mode in tensor.shape if mode in self.names.columns]
+        if not along:
+            return [f"{variable} = m{tensor.name}[{index}]"]
+        (mode,) = along
+        size, start = self.names.sizes[mode], "start" if mode == self.walked.walked else "0"
+        where = f"m{tensor.name}[{index}]" if len(tensor.shape) > 1 else f"m{tensor.name}"
+        text = f"{variable} = loaded({where}, {self.names.offsets[mode]}, {start}, {size}).load()"
+        if len(text) <= WIDTH - INDENT - 4:
+            return [text]
+        return [
+            f"{variable} = {where}",
+            f"{variable} = loaded({variable}, {self.names.offsets[mode]}, {start}, {size}).load()",
+        ]
+
+    def loads(self, of_rows: bool, names: Iterable[str]) -> list[str]:
+        """The loads of these tensors that differ from row to row, or that do not."""
+        wanted = [tensor for tensor in self.elements if tensor.name in set(names)]
+        return [line for t in wanted if (self.walked.rows[0] in t.shape) == of_rows for line in self.load(t)]
+
+    # ------------------------------------------------------------------------------------------------- printers
+
+    def vector_printer(self, numbers: list[int], column: str, anchor: str) -> VectorPrinter:
+        vectors = frozenset(t.name for t in self.elements if column in t.shape)
+        places = {**self.names.places, column: self.names.columns[column]}
+        rest = frozenset(mode for mode in places if mode != column)
+        return VectorPrinter(
+            self.read, vectors, {}, WIDTH - INDENT, places, uniform=rest, lengths=self.names.sizes, anchor=anchor,
+            taken=frozenset(self.variables.taken), numbers=numbers, fast_math=self.spec.schedule.fast_math,
+        )  # fmt: skip
+
+    def row_printer(self, numbers: list[int]) -> RowPrinter:
+        return RowPrinter(
+            self.read, frozenset(), {}, WIDTH - INDENT, self.names.places, lengths=self.names.sizes,
+            taken=frozenset(self.variables.taken), numbers=numbers, fast_math=self.spec.schedule.fast_math,
+        )  # fmt: skip
+
+    # ------------------------------------------------------------------------------------------------- a tile
+
+    def tile(self) -> list[str]:
+        """The statements on one row of a tile of scores, whose values are `scores`; what is multiplied next goes to
+        `factors[row, None]`, and `acc_mn[row, None]` is scaled.
+        """
+        numbers = [0]
+        vectors = self.vector_printer(numbers, self.walked.walked, "scores")
+        vectors.locals[self.walked.scores.name] = "scores"
+        vectors.tensor_locals.add(self.walked.scores.name)
+        rows = self.row_printer(numbers)
+        vectors.locals |= self.above
+        lines = list(
+            self.loads(True, self.read_by([*(t.value for t in self.in_tile()), *map(terms_of, self.walked.carried)]))
+        )
+        carried = {one.name: one for one in self.walked.carried}
+        names = self.element_variables()
+        for name in self.order():
+            if name in carried:
+                lines += self.carry(carried[name], vectors)
+                continue
+            typed = next(t for t in self.in_tile() if t.target == name)
+            if self.walked.walked in self.walked.spans[name]:
+                lines += vectors.keep(typed.value, name, names[name])
+                if name == self.masked and not self.whole:
+                    held = vectors.locals[name]
+                    infinity = f"cute.full_like({held}, {MINUS_INFINITY})"
+                    lines.append(f"{names[name]} = cute.where(within, {held}, {infinity})")
+                    vectors.locals[name] = names[name]
+            else:
+                lines += rows.keep(typed.value, name, names[name])
+                vectors.locals[name] = rows.locals[name]
+        return lines
+
+    def in_tile(self) -> list[Typed]:
+        """The statements of elements, and those of rows that these need."""
+        own, needed = list(self.walked.elements), set[str]()
+        ends = {typed.target: typed for typed in self.walked.ends}
+        waiting = [*(typed.value for typed in own), *map(terms_of, self.walked.carried)]
+        while waiting:
+            for node in walk(waiting.pop()):
+                if isinstance(node, Local) and node.id in ends and node.id not in needed:
+                    needed.add(node.id)
+                    waiting.append(ends[node.id].value)
+        return [*(typed for name, typed in ends.items() if name in needed), *own]
+
+    def order(self) -> list[str]:
+        """The names of what a tile computes: each behind what it needs."""
+        known = {typed.target: typed.value for typed in self.in_tile()}
+        known |= {one.name: terms_of(one) for one in self.walked.carried}
+        found: dict[str, None] = {}
+
+        def visit(name: str) -> None:
+            if name in found:
+                return
+            for node in walk(known[name]):
+                if isinstance(node, Local) and node.id in known:
+                    visit(node.id)
+            found[name] = None
+
+        for name in known:
+            visit(name)
+        return [name for name in found if name in known]
+
+    def element_variables(self) -> dict[str, str]:
+        return {typed.target: self.variables.free(typed.target, f"{typed.target}_value") for typed in self.in_tile()}
+
+    def carry(self, one: Carried, printer: VectorPrinter) -> Iterator[str]:
+        """The statements that add a tile to what is carried."""
+        terms = terms_of(one)
+        if one.function == "max":
+            values = yield from self.printed(printer, terms, "terms", MINUS_INFINITY)
+            held, above = self.held[one.name], self.above[one.name]
+            yield f"largest = cutlass.Float32({values}.reduce(cute.ReductionOp.MAX, {MINUS_INFINITY}, 0))"
+            yield f"largest = cute.arch.fmax(quad_max(largest), {held}[row], nan=True)"
+            yield "# What is relative to an infinity would be NaN: all of it is 0 so far"
+            yield f"{above} = cutlass.Float32(0.0) if largest == {MINUS_INFINITY} else largest"
+            if any(other.above == one.name for other in self.walked.carried):
+                fast = ", fastmath=True" if self.spec.schedule.fast_math else ""
+                yield f"grown = cute.math.exp({held}[row] - {above}{fast})"
+            yield f"{held}[row] = largest"
+            return
+        if one.product is not None:
+            values = yield from self.printed(printer, terms, "factor", "0.0")
+            yield f"factors[row, None].store({values})"
+            if one.above is not None:
+                yield "acc_mn[row, None].store(acc_mn[row, None].load() * grown)"
+            return
+        values = yield from self.printed(printer, terms, "terms", "0.0")
+        held = self.held[one.name]
+        before = f"{held}[row] * grown" if one.above is not None else f"{held}[row]"
+        yield f"of_tile = cutlass.Float32({values}.reduce(cute.ReductionOp.ADD, 0.0, 0))"
+        yield f"{held}[row] = {before} + of_tile"
+
+    def printed(self, printer: VectorPrinter, terms: Expr, wanted: str, neutral: str) -> Generator[str, None, str]:
+        """The statements that compute terms, made neutral beyond the end where no statement is, and then the variable
+        that holds them.
+        """
+        lines = printer.run(terms, wanted)
+        held = lines[-1].removeprefix(f"{wanted} = ")
+        if self.whole or self.masked is not None:
+            yield from lines[: -1 if held.isidentifier() else None]
+            return held if held.isidentifier() else wanted
+        yield from lines
+        yield f"{wanted} = cute.where(within, {wanted}, cute.full_like({wanted}, {neutral}))"
+        return wanted
+
+    def read_by(self, values: Sequence[Expr]) -> set[str]:
+        """The tensors that expressions read."""
+        return {
+            node.id for value in values for node in walk(value) if isinstance(node, Name) and node.id in self.inputs
+        }
+
+    def tile_loads(self) -> list[str]:
+        """The loads of a tile that all of its rows share."""
+        names = self.read_by([*(typed.value for typed in self.in_tile()), *map(terms_of, self.walked.carried)])
+        shared = [t for t in self.elements if t.name in names and self.walked.rows[0] not in t.shape]
+        return [line for t in shared for line in self.load(t)]
+
+    # ------------------------------------------------------------------------------------------------- the end
+
+    def end(self) -> list[str]:
+        """The statements on one row at the end: `acc_mn[row, None]` has the sums, `tOrO_mn[row, None]` takes what is
+        stored of the output with columns.
+        """
+        numbers = [0]
+        rows = self.row_printer(numbers)
+        lines: list[str] = []
+        values = [typed.value for typed in self.walked.ends]
+        shared = [t for t in self.elements if t.name in self.read_by(values) and self.walked.rows[0] not in t.shape]
+        lines += [line for t in shared for line in self.load(t)] + self.loads(True, self.read_by(values))
+        undefined = {one.above for one in self.walked.carried if one.above is not None}
+        for name in sorted(undefined):
+            lines.append("# Above minus infinity nothing is a number, where there is anything")
+            size = self.names.sizes[self.walked.walked]
+            lines.append(f"is_lowest = {self.held[name]}[row] == {MINUS_INFINITY} and {size} > 0")
+            lines.append('undefined = cutlass.Float32(float("nan")) if is_lowest else cutlass.Float32(0.0)')
+        used = {node.id for typed in self.walked.ends for node in walk(typed.value) if isinstance(node, Local)}
+        for one in self.walked.of_rows:
+            if one.name not in used:
+                continue
+            variable = self.variables.free(one.name, f"{one.name}_row")
+            held = f"{self.held[one.name]}[row]"
+            if one.function == "sum":
+                held = f"quad_sum({held})" + " + undefined" * (one.above is not None)
+            lines.append(f"{variable} = {held}")
+            rows.locals[one.name] = variable
+        vectors = self.vector_printer(numbers, self.walked.columns, "sums")
+        for one in self.walked.outer:
+            lines.append("sums = acc_mn[row, None].load()" + " + undefined" * (one.above is not None))
+            vectors.locals[one.name] = "sums"
+            vectors.tensor_locals.add(one.name)
+        for typed in self.walked.ends:
+            wide = self.walked.columns in self.walked.spans[typed.target]
+            printer: NumberedPrinter = vectors if wide else rows
+            if wide:
+                vectors.locals |= {name: text for name, text in rows.locals.items() if name not in vectors.locals}
+            stored = typed.stored
+            if not isinstance(typed.value, Local):
+                variable = self.variables.free(typed.target, f"{typed.target}_value")
+                lines += printer.keep(typed.value, typed.target, variable)
+                held_value = Local(typed.target, dtype=typed.value.dtype)
+                if stored is not None:
+                    stored = held_value if stored == typed.value else replace(stored, x=held_value)  # type: ignore[arg-type]
+            if stored is not None:
+                lines += self.store(typed, stored, printer)
+        return lines
+
+    def store(self, typed: Typed, stored: Expr, printer: NumberedPrinter) -> list[str]:
+        """The statements that store an output's elements of a row."""
+        tensor = self.spec.tensor(typed.target)
+        if self.walked.columns in tensor.shape:
+            return [*printer.run(stored, "result"), "tOrO_mn[row, None].store(result)"]
+        index = ", ".join(self.names.places[mode] for mode in tensor.shape)
+        lines = printer.run(stored, "result")
+        first = (
+            f"if tidx % 4 == 0 and {self.names.places[self.walked.rows[0]]} < {self.names.sizes[self.walked.rows[0]]}:"
+        )
+        return [*lines, first, f"    m{tensor.name}[{index}] = result"]
+
+
+def asked_modes(found: Walked) -> tuple[set[str], set[str]]:
+    """The modes whose coordinates, and whose sizes, statements ask for."""
+    values = [typed.value for typed in (*found.elements, *found.ends)] + [one.value for one in found.carried]
+    return (
+        {coord.mode for value in values for coord in coords(value)},
+        {length.mode for value in values for length in lengths(value)},
+    )

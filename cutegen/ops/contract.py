@@ -1,0 +1,238 @@
+"""The op `contract`: sums of products over named modes, with statements and reductions between them, as in attention:
+scores are a product of two tensors, and what is computed of them is multiplied with a third along a walked mode.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from math import prod
+from typing import TYPE_CHECKING
+
+from cutegen.dtypes import Dtype
+from cutegen.expressions.annotating import annotate
+from cutegen.expressions.parsing import ExpressionError, Name, reductions, walk
+from cutegen.expressions.tree import Compute, Place
+from cutegen.language.computing import say
+from cutegen.language.context import Context
+from cutegen.language.model import KernelSpec, Scalar, Tensor
+from cutegen.ops.modes import has_names
+from cutegen.ops.op import Op
+from cutegen.ops.walked import NotWalked, Walked, walked
+from cutegen.planning.work import Work
+
+if TYPE_CHECKING:
+    from cutegen.codegen.reference import Reference
+    from cutegen.planning.plan import Plan
+
+FACTORS = (Dtype.f16, Dtype.bf16)  # types that are multiplied
+LENGTHS = (
+    1024,
+    4096,
+)  # of the modes of rows and of the walked one, where a kernel is measured and nothing else is said
+
+
+def walked_of(spec: KernelSpec) -> Walked:
+    """The statements of a spec as a walk along one mode."""
+    types = {t.name: t.dtype for t in spec.tensors} | {s.name: s.dtype for s in spec.scalars}
+    return walked(annotate(spec.compute, types, Dtype.f32), {t.name: t for t in spec.tensors})
+
+
+def walked_in(compute: Compute, tensors: Mapping[str, Tensor]) -> Walked:
+    """The same of statements that have the form, where the types of scalars are not known."""
+    types = {t.name: t.dtype for t in tensors.values()}
+    names = {node.id for value in compute.values for node in walk(value) if isinstance(node, Name)}
+    scalars = names - {*types, *compute.targets}
+    try:
+        typed = annotate(compute, types | dict.fromkeys(scalars, Dtype.f32), Dtype.f32)
+    except ExpressionError:  # some operators take integers alone
+        typed = annotate(compute, types | dict.fromkeys(scalars, Dtype.i32), Dtype.f32)
+    return walked(typed, tensors)
+
+
+class Contract(Op):
+    """Statements with a product of two tensors over a mode, and products of what is computed of it with others over a
+    mode that is walked. Tensors broadcast along the modes that they lack, and have theirs in any order.
+    """
+
+    name = "contract"
+    called = ("attention", "sdpa", "flash_attention", "einsum")
+    summary = "sums of products over modes, `sum(Q * K, D)`, and of what is computed of these, as in attention"
+    has_reductions = has_lengths = True
+    rate = "TFLOP/s"
+    reserved = frozenset(
+        (
+            *(
+                "acc_mn",
+                "batch",
+                "block",
+                "columns",
+                "copy_tile",
+                "end_place",
+                "end_tile",
+                "first_place",
+                "first_row",
+                "first_tile",
+                "grown",
+                "head",
+                "heads",
+                "in_n",
+            ),
+            *("key_places", "last_row", "lane", "loaded", "next_tile", "row", "row_place", "rows_within", "scores"),
+            *("of_tile", "is_lowest", "stage", "storage", "tile", "tiles", "undefined", "within"),
+            *("K_BLOCKS", "N_BLOCKS", "ROWS", "BLK_ROWS", "BLK_KEYS"),
+        )
+    )
+    starter = """\
+summary: Attention of grouped heads, each row over the keys up to its own place.
+op: contract
+tensors:
+  Q: {shape: [B, M, G, R, D], dtype: bf16}
+  K: {shape: [B, N, G, D], dtype: bf16}
+  V: {shape: [B, N, G, E], dtype: bf16}
+  O: {shape: [B, M, G, R, E], dtype: bf16, role: out}
+scalars: {scale: f32}
+compute:
+  - s = where(coord(N) - len(N) <= coord(M) - len(M), sum(Q * K, D) * scale, -inf)
+  - p = exp(s - max(s, N))
+  - O = sum(cast(p, bf16) * V, N) / sum(p, N)
+static: {D: 64, E: 64}
+"""
+
+    def refuse_product(self, ctx: Context, statement: int, place: Place) -> None:
+        message = "`@` has two matrices, and a contraction names the mode that is summed"
+        say(ctx, "CG127", message, statement, place, "write `sum(Q * K, D)` for `Q @ K.T`")
+
+    def check_compute(
+        self, ctx: Context, compute: Compute, tensors: Mapping[str, Tensor], scalars: tuple[Scalar, ...]
+    ) -> None:
+        named = [has_names(ctx, tensor) for tensor in tensors.values() if tensor.shape]  # all of them are checked
+        if not all(named):
+            return
+        for number, statement in enumerate(compute.statements):
+            if statement.matmul:
+                self.refuse_product(ctx, number, statement.matmul.place)
+                return
+        types = {t.name: t.dtype for t in tensors.values()} | {s.name: s.dtype for s in scalars}
+        try:
+            found = walked(annotate(compute, types, Dtype.f32), tensors)
+        except ExpressionError:
+            return  # which is said where types are checked
+        except NotWalked as error:
+            say(ctx, "CG127", error.message, error.statement, error.place, error.help)
+            return
+        self._check_factors(ctx, found, tensors)
+        self._check_outputs(ctx, found, tensors)
+
+    def _check_factors(self, ctx: Context, found: Walked, tensors: Mapping[str, Tensor]) -> None:
+        """Factors are of 16 bits, all of one type."""
+        first = tensors[found.scores.a]
+        names = (found.scores.a, found.scores.b, *(one.product.b for one in found.outer if one.product))
+        for name in dict.fromkeys(names):
+            dtype = tensors[name].dtype
+            if dtype not in FACTORS:
+                message = f"a contraction multiplies no {dtype.value}"
+                help = f"it multiplies {' or '.join(dtype.value for dtype in FACTORS)}"
+                ctx.say("CG118", message, "tensors", name, "dtype", help=help)
+            elif dtype is not first.dtype:
+                message = (
+                    f"`{first.name}` is {first.dtype.value} and `{name}` is {dtype.value}; all factors are of one type"
+                )
+                ctx.say("CG118", message, "tensors", name, "dtype", help=f"write `dtype: {first.dtype.value}`")
+        for one in found.outer:
+            assert one.product is not None and one.product.factor is not None
+            factor = one.product.factor
+            meant = found.meant(factor)
+            if first.dtype in FACTORS and meant.dtype is not first.dtype:
+                was = meant.dtype.value if meant.dtype else "unknown"
+                message = f"what is multiplied with `{one.product.b}` is {was}, and that is {first.dtype.value}"
+                ctx.say("CG118", message, "compute", help=f"write `cast(..., {first.dtype.value})` around it")
+
+    def _check_outputs(self, ctx: Context, found: Walked, tensors: Mapping[str, Tensor]) -> None:
+        """An output has the modes of its rows, or those and the one of the products' columns."""
+        rows = {*found.batch, *found.rows}
+        whole = rows | {found.columns}
+        for typed in found.ends:
+            tensor = tensors.get(typed.target)
+            if typed.stored is None or tensor is None:
+                continue
+            if {*tensor.modes} not in (rows, whole):
+                message = f"`{tensor.name}` is [{', '.join(tensor.shape)}], and a row has {', '.join(sorted(rows))}"
+                help = f"give it these modes, in any order, and {found.columns} for each element of a product"
+                ctx.say("CG129", message, "tensors", tensor.name, "shape", help=help)
+            elif not found.spans[typed.target] <= {*tensor.modes}:
+                message = f"`{tensor.name}` has no {found.columns}, along which what is assigned to it differs"
+                ctx.say("CG129", message, "tensors", tensor.name, "shape", help=f"add `{found.columns}` to its shape")
+        for tensor in tensors.values():
+            extra = [mode for mode in tensor.modes if mode not in {*whole, found.walked, found.scores.mode}]
+            if extra and not tensor.writes:
+                message = f"`{tensor.name}` has the mode `{extra[0]}`, which no score and no output has"
+                ctx.say("CG129", message, "tensors", tensor.name, "shape", tensor.shape.index(extra[0]))
+
+    def lead(self, spec: KernelSpec) -> Tensor:
+        """A tensor of all modes, which is nowhere in memory: those of rows, the walked one, those that are summed."""
+        found = walked_of(spec)
+        order = (*found.batch, *found.rows, found.walked, found.scores.mode, found.columns)
+        modes = tuple(dict.fromkeys(order))
+        return replace(spec.outputs[0], name=spec.outputs[0].name, shape=modes, major=found.columns, at=())
+
+    def contracted(self, spec: KernelSpec) -> tuple[str, ...]:
+        """The walked mode alone, whose tiles follow each other: of the mode that scores sum, a tile has all."""
+        return (walked_of(spec).walked,)
+
+    def summed(self, spec: KernelSpec) -> tuple[str, ...]:
+        found = walked_of(spec)
+        return (found.scores.mode, found.walked)
+
+    def largest_whole(self, spec: KernelSpec, tensor: Tensor) -> int | None:
+        """1 of what scores are made of, so that exponentials of several of a row count."""
+        scores = walked_of(spec).scores
+        return 1 if tensor.name in (scores.a, scores.b) else None
+
+    def apart(self, spec: KernelSpec) -> tuple[str, ...]:
+        return walked_of(spec).batch
+
+    def modes_that_may_be_empty(self, compute: Compute, tensors: Mapping[str, Tensor]) -> tuple[str, ...]:
+        found = walked_in(compute, tensors)
+        return (
+            () if any(one.function == "max" for one in found.carried) else (found.walked,)
+        )  # torch rejects a maximum of nothing
+
+    def without_reference(self, spec: KernelSpec) -> tuple[str, ...]:
+        """That of a maximum: torch rejects that of no elements."""
+        found = {one.mode for value in spec.compute.values for one in reductions(value) if one.function == "max"}
+        return tuple(mode for mode in spec.modes if mode in found)
+
+    def reference(self, plan: Plan) -> Reference:
+        from cutegen.ops.contract_reference import reference_of_contraction
+
+        return reference_of_contraction(plan.spec)
+
+    def product_modes(self, spec: KernelSpec) -> tuple[str, ...]:
+        found = walked_of(spec)
+        return (*found.batch, *found.rows, found.walked)
+
+    def product_widths(self, spec: KernelSpec) -> tuple[str, ...]:
+        found = walked_of(spec)
+        return (found.scores.mode, found.columns)
+
+    def multiply_adds(self, spec: KernelSpec, sizes: Mapping[str, int]) -> int:
+        scores = prod(sizes[mode] for mode in self.product_modes(spec))
+        return scores * sum(sizes[mode] for mode in self.product_widths(spec))
+
+    def bench_shapes(self, spec: KernelSpec) -> Sequence[Mapping[str, int]]:
+        found = walked_of(spec)
+        shapes = []
+        for length in LENGTHS:
+            sizes = dict.fromkeys(spec.modes, 4) | {found.scores.mode: 128, found.columns: 128}
+            sizes |= {found.walked: length, found.rows[0]: length}
+            shapes.append(sizes | {mode: size for mode, size in spec.static.items() if mode in sizes})
+        return shapes
+
+    def work(self, spec: KernelSpec, sizes: Mapping[str, int]) -> Work:
+        """Two operations for each multiply-add; tensors are moved once."""
+        moved = sum(prod(sizes[m] for m in t.shape) * t.dtype.bytes * (t.reads + t.writes) for t in spec.tensors)
+        return Work(2 * self.multiply_adds(spec, sizes), moved)
+
+
+CONTRACT = Contract()
