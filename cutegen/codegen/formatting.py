@@ -174,3 +174,9 @@ def assign_layout(name: str, layout: Layout | None, indent: int) -> str:
 def comment_layout(layout: Layout | None) -> str:
     assert layout is not None
     return format_layout(layout)
+
+
+def commented(line: str, comment: str) -> list[str]:
+    """A line of a module with a comment, which stands on a line above where both together are too long."""
+    whole = f"{line}  # {comment}"
+    return [whole] if len(whole) <= WIDTH else [f"# {comment[0].upper()}{comment[1:]}", line]

@@ -9,15 +9,7 @@ from cutegen.codegen import views
 from cutegen.codegen.asked import family_of, op_of
 from cutegen.codegen.checks import checks_context
 from cutegen.codegen.compile_text import compile_context
-from cutegen.codegen.formatting import (
-    WIDTH,
-    Item,
-    call,
-    display,
-    documentation,
-    python_tuple,
-    width_of,
-)
+from cutegen.codegen.formatting import WIDTH, Item, call, commented, display, documentation, python_tuple, width_of
 from cutegen.codegen.padding import moved, padding_context
 from cutegen.codegen.parts import KernelParts
 from cutegen.codegen.places import place_modes, put_in, said_of_places
@@ -30,6 +22,7 @@ from cutegen.views.extents import is_computed
 
 PYTHON_TYPES = {"f32": "float", "f64": "float", "i64": "int", "i32": "int"}
 ELEMENTS_DEFAULT = 1 << 20  # of a tensor, where the command line gives no sizes
+_BY_POSITION = "by position; outputs that are not read are keyword-only"
 LARGEST = "2**31 - 2**21"  # size of any mode: 32-bit coordinates reach a tile beyond it
 
 
@@ -150,11 +143,8 @@ def _size_tables(spec: KernelSpec, parts: KernelParts) -> list[tuple[str, str]]:
     places = {name: python_tuple([f'"{mode}"' for mode in modes]) for name, modes in place_modes(spec).items()}
     ends = ends_modes(spec)
     inputs, outputs = (tuple(f'"{t.argument}"' for t in tensors) for tensors in (spec.inputs, spec.outputs))
-    named, order = f"INPUTS = {python_tuple(inputs)}", "by position; outputs that are not read are keyword-only"
-    short = len(named) + len(order) + 4 <= WIDTH
     return [
-        *([] if short else [("", f"# {order.capitalize()}")]),
-        ("", f"{named}  # {order}" if short else named),
+        *(("", line) for line in commented(f"INPUTS = {python_tuple(inputs)}", _BY_POSITION)),
         ("", f"OUTPUTS = {python_tuple(outputs)}"),
         ("", f"{_table('SIZES', defaults)}  # by default"),
         *([("divisible", _table("DIVISIBLE", divisible))] if _divides(spec) else []),
@@ -350,14 +340,13 @@ def _inputs(spec: KernelSpec) -> Mapping[str, Any]:
     defaults = {m: default_size(spec, m) for m in spec.modes if m not in spec.static}
     given = [f'"{m}": {m}' for m in defaults]
     flops = [f'sizes["{m}"]' for m in op_of(spec).product_modes(spec)]
-    widths = [f'sizes["{m}"]' for m in op_of(spec).product_widths(spec)]
     return {
         "size_parameters": [f"{m}: int = {defaults[m]}" for m in defaults],
         "compared": _compared(spec),
         "random_inputs": _random("INPUTS", given, ["0.5" if s.dtype.is_float else "2" for s in spec.scalars]),
         "random_outputs": _random_outputs(spec, given),
         "product_modes": flops,
-        "product_widths": widths,
+        "product_widths": [f'sizes["{m}"]' for m in op_of(spec).product_widths(spec)],
     }
 
 
