@@ -9,6 +9,7 @@ from types import MappingProxyType
 from cutegen.dtypes import Dtype
 from cutegen.expressions.constants import check_constants, folded
 from cutegen.expressions.defining import definition
+from cutegen.expressions.errors import ExpressionError
 from cutegen.expressions.functions import TO_WHOLE, function_of
 from cutegen.expressions.tree import (
     BITWISE,
@@ -24,7 +25,6 @@ from cutegen.expressions.tree import (
     Compute,
     Coord,
     Expr,
-    ExpressionError,
     Len,
     Literal_,
     Local,

@@ -10,19 +10,8 @@ import math
 from fractions import Fraction
 
 from cutegen.dtypes import Dtype
-from cutegen.expressions.tree import (
-    COMPARISONS,
-    QUOTIENTS,
-    SHIFTS,
-    Binary,
-    Call,
-    Cast,
-    Expr,
-    Literal_,
-    NumberError,
-    Place,
-    Unary,
-)
+from cutegen.expressions.errors import NumberError
+from cutegen.expressions.tree import COMPARISONS, QUOTIENTS, SHIFTS, Binary, Call, Cast, Expr, Literal_, Place, Unary
 
 Number = int | float | bool
 # digits of the significand, exponents of the largest number and of the least one that is not subnormal

@@ -19,6 +19,7 @@ from types import MappingProxyType
 
 from cutegen.dtypes import Dtype
 from cutegen.expressions.absent import ABSENT, of_no_syntax, of_syntax, scattered
+from cutegen.expressions.errors import ExpressionError, NumberError, UntransposedError
 from cutegen.expressions.forms import OWN, available, form_of, wrong_modes
 from cutegen.expressions.functions import FUNCTIONS, NO_NAMES, PARTS, TO_WHOLE, TYPE_PRESERVING, Function
 from cutegen.expressions.scaled import normalised, product
@@ -39,21 +40,18 @@ from cutegen.expressions.tree import (
     Compute,
     Coord,
     Expr,
-    ExpressionError,
     Len,
     Literal_,
     Local,
     MatMul,
     Name,
     Node,
-    NumberError,
     Place,
     Reduce,
     Scan,
     Select,
     Typed,
     Unary,
-    UntransposedError,
     coords,
     reductions,
     uses,

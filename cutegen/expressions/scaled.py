@@ -6,7 +6,8 @@ import ast
 import re
 from collections.abc import Callable
 
-from cutegen.expressions.tree import Expr, ExpressionError, MatMul, Place, UntransposedError, walk
+from cutegen.expressions.errors import ExpressionError, UntransposedError
+from cutegen.expressions.tree import Expr, MatMul, Place, walk
 
 
 def product(node: ast.BinOp, place: Callable[[ast.expr], Place]) -> MatMul:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from itertools import chain, count, product
 
 from cutegen.dtypes import Dtype
+from cutegen.expressions.errors import ExpressionError
 from cutegen.expressions.parsing import parse
 from cutegen.expressions.reducing import rebuilt
 from cutegen.expressions.spans import span
@@ -22,7 +23,6 @@ from cutegen.expressions.tree import (
     Compute,
     Coord,
     Expr,
-    ExpressionError,
     Literal_,
     Local,
     Name,

@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import Literal
 
 from cutegen.dtypes import Dtype
-from cutegen.errors import CutegenError
 from cutegen.expressions.functions import function_of
 
 REDUCTIONS = ("sum", "mean", "max", "min", "prod", "var", "std", "logsumexp", "any", "all", "argmax", "argmin")
@@ -274,28 +273,6 @@ class Typed:
     def tensor(self) -> str:
         """The tensor that is stored to, if one is."""
         return self.part.tensor if self.part else self.target
-
-
-class ExpressionError(CutegenError):
-    """Says what is wrong with the expression, where in its text, and what would work."""
-
-    def __init__(self, message: str, place: Place, help: str | None = None) -> None:
-        super().__init__(message)
-        self.message, self.place, self.help = message, place, help
-        self.statement = 0  # the number of the statement that holds the place
-
-
-class NumberError(ExpressionError):
-    """Says that a type cannot hold a number, written or computed from others."""
-
-
-class UntransposedError(ExpressionError):
-    """Says that the right side of `@` is not `B.T`; `names` are those of both sides, None where they are no names."""
-
-    def __init__(self, place: Place, names: tuple[str, str] | None) -> None:
-        help = "give B the shape [N, K], as CuTe does, and write `A @ B.T`"
-        super().__init__("the right side of `@` must be a transposed tensor", place, help)
-        self.names = names
 
 
 def walk(expr: Expr) -> Iterator[Expr]:

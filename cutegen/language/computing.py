@@ -6,20 +6,9 @@ from collections.abc import Mapping, Sequence
 
 from cutegen.dtypes import Dtype
 from cutegen.expressions.annotating import annotate
+from cutegen.expressions.errors import ExpressionError, NumberError, UntransposedError
 from cutegen.expressions.named_numbers import NAMED_NUMBERS, with_named_numbers
-from cutegen.expressions.parsing import (
-    NO_NAMES,
-    Assignment,
-    Compute,
-    ExpressionError,
-    NumberError,
-    Place,
-    UntransposedError,
-    coords,
-    parse,
-    product_place,
-    uses,
-)
+from cutegen.expressions.parsing import NO_NAMES, Assignment, Compute, Place, coords, parse, product_place, uses
 from cutegen.expressions.places import ONE
 from cutegen.expressions.selecting import kept_modes
 from cutegen.expressions.tree import Coord, Len, Reduce, along, lengths

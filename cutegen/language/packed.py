@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from cutegen.expressions.parsing import ExpressionError, parse, uses
+from cutegen.expressions.errors import ExpressionError
+from cutegen.expressions.parsing import parse, uses
 from cutegen.language.context import Context
 from cutegen.language.names import shown, suggestion
 from cutegen.language.tensor import OF_VIEWS, Role, Tensor

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from cutegen.dtypes import Dtype
 from cutegen.expressions.annotating import annotate
-from cutegen.expressions.parsing import ExpressionError, Name, reductions, walk
+from cutegen.expressions.errors import ExpressionError
+from cutegen.expressions.parsing import Name, reductions, walk
 from cutegen.expressions.tree import Compute, Place
 from cutegen.language.computing import say
 from cutegen.language.context import Context

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from cutegen.dtypes import Dtype
 from cutegen.expressions.annotating import annotate
+from cutegen.expressions.errors import ExpressionError, NumberError
 from cutegen.expressions.parsing import (
     FUNCTIONS,
     Assignment,
@@ -19,12 +20,10 @@ from cutegen.expressions.parsing import (
     Cast,
     Coord,
     Expr,
-    ExpressionError,
     Literal_,
     Local,
     MatMul,
     Name,
-    NumberError,
     Unary,
     parse,
     parse_compute,

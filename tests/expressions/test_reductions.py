@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 from cutegen.dtypes import Dtype
 from cutegen.expressions.annotating import annotate
+from cutegen.expressions.errors import ExpressionError
 from cutegen.expressions.parsing import (
     REDUCTIONS,
     Binary,
     Cast,
     Expr,
-    ExpressionError,
     Literal_,
     Name,
     Reduce,

@@ -8,7 +8,8 @@ import pytest
 
 from cutegen.dtypes import Dtype
 from cutegen.expressions.annotating import annotate
-from cutegen.expressions.parsing import Cast, Expr, ExpressionError, Typed, parse_compute, walk
+from cutegen.expressions.errors import ExpressionError
+from cutegen.expressions.parsing import Cast, Expr, Typed, parse_compute, walk
 from cutegen.expressions.tree import Binary, Call, Coord, Literal_, Local, Name, Unary
 from cutegen.expressions.widths import Span, span
 from tests.fuzz.chance import Chance
