@@ -10,22 +10,29 @@ LENGTHS = "lengths"
 """The variable of a reference with the number of rows of each segment."""
 
 
-def rows_of_segments(spec: KernelSpec, names: Collection[str], lengths: str) -> Iterator[str]:
+def rows_of_segments(spec: KernelSpec, names: Collection[str], lengths: str, *, cut: bool = True) -> Iterator[str]:
     """The statements of a reference that cut the tensors of these names to the rows that belong to segments, and repeat
-    those with one row for each segment for each row of it; `lengths` is the name of a variable.
+    those with one row for each segment for each row of it; `lengths` is the name of a variable. Where they are not
+    `cut`, segments have all rows, and nothing waits for the GPU.
     """
     segments = spec.segments
     assert segments is not None
     ends = spec.tensor(segments.ends).argument
     yield f"{lengths} = {ends}.diff(prepend={ends}.new_zeros(1))"
     for tensor in (t for t in spec.tensors if t.name in names):
+        if tensor.segments and not cut:
+            continue
         if tensor.segments:
             axis = tensor.shape.index(segments.mode)
             rows = f"{', '.join([':'] * axis + [f': {ends}[-1]'])}" if axis else f": {ends}[-1]"
             yield f"{tensor.argument} = {tensor.argument}[{rows}]"
         elif segments.of in tensor.shape and tensor.name not in spec.factors:
             axis = tensor.shape.index(segments.of)
-            yield f"{tensor.argument} = {tensor.argument}.repeat_interleave({lengths}, {axis})"
+            size = ""
+            if not cut:
+                having = next(t for t in spec.tensors if t.segments and t.reads)
+                size = f", output_size={having.argument}.shape[{having.shape.index(segments.mode)}]"
+            yield f"{tensor.argument} = {tensor.argument}.repeat_interleave({lengths}, {axis}{size})"
 
 
 def put_in_rows(tensor: Tensor, values: str, *, inplace: bool = False) -> str:

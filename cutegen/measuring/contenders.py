@@ -136,8 +136,8 @@ def expression(
     packed = [line for t in spec.outputs if t.views for line in packed_results(spec, t, results, inplace=True)]
     body = "\n".join([body, *packed])
     written = [t.argument if t.views else _written(spec, t, results[t.name]) for t in spec.outputs]
-    # Of what is written at places, in rows of segments, or in part, the rest stays
-    inplace = inplace or any(t.at or t.views or t.segments for t in spec.outputs)
+    # Of what is written at places, or in part, the rest stays; segments have all rows where they are measured
+    inplace = inplace or any(t.at or t.views for t in spec.outputs)
     lines = [device_of(spec), body, f"return ({', '.join(written if inplace else reference.results)},)"]
     text = f"def expression({', '.join([*inputs, *named, *made])}):\n{textwrap.indent(chr(10).join(lines), '    ')}\n"
     text += f"def constants({', '.join([*scalars, 'device'])}):\n    return [{', '.join(made.values())}]\n"

@@ -232,10 +232,14 @@ targets: [sm_80, sm_90a]            # each has its fastest atom: `cutegen explai
             return self._scaled(plan, products)
         texts = {node.b: self._product_text(plan.spec, node, widened) for node in products}
         constants = (_ONE,) if any(_ONE in text for text in texts.values()) else ()
+        cut = not any("torch._grouped_mm" in text for text in texts.values())  # which takes the ends on the GPU
+        plain = len(plan.statements) == 1 and isinstance(plan.spec.compute.values[0], MatMul)
+        if plain and not cut and plan.spec.output.dtype is Dtype.bf16:
+            return Reference((f"result = {self._grouped_call(plan.spec, products[0])}",))
         if len(plan.statements) == 1 and isinstance(plan.statements[0].stored, MatMul):
-            rows = segment_rows(plan.spec, plan.statements)
+            rows = segment_rows(plan.spec, plan.statements, cut)
             return Reference((*rows, f"result = {texts[products[0].b]}"), constants=constants)
-        found = reference_of(plan.spec, meant(plan.spec), texts)
+        found = reference_of(plan.spec, meant(plan.spec), texts, cut=cut)
         return replace(found, constants=(*found.constants, *constants))
 
     def _scaled(self, plan: Plan, products: Sequence[MatMul]) -> Reference:
@@ -265,17 +269,21 @@ targets: [sm_80, sm_90a]            # each has its fastest atom: `cutegen explai
             return self._product_text(spec, product, widened=True)
         if not widened and factors[0].dtype.is_f8:
             return f"torch._scaled_mm({a}, {b}.T, {_ONE}, {_ONE}, out_dtype=torch.{dtype.torch}, use_fast_accum=True)"
-        if (segments := spec.segments) is not None:
+        if spec.segments is not None:
             if not widened and factors[0].dtype is Dtype.bf16:
-                ends = spec.tensor(segments.ends).argument
-                text = f"torch._grouped_mm({a}, {b}.mT, offs={ends})"
-                return f"({text}){to}"
+                return f"({self._grouped_call(spec, product)}){to}"
             from cutegen.codegen.segmented import LENGTHS
 
             pairs = f"zip({a}.split({LENGTHS}.tolist()), {b})"
             return f"torch.cat([x @ y.T for x, y in {pairs}])"
         text = f"{a} @ {b}.{'mT' if batched else 'T'}"
         return f"({text}){to}" if not widened and any(t.dtype is not dtype for t in factors) else text
+
+    def _grouped_call(self, spec: KernelSpec, product: MatMul) -> str:
+        """The call of torch that multiplies the rows of each segment by its matrix, in bf16."""
+        assert spec.segments is not None
+        a, b, ends = (spec.tensor(name).argument for name in (product.a, product.b, spec.segments.ends))
+        return f"torch._grouped_mm({a}, {b}.mT, offs={ends})"
 
     def product_modes(self, spec: KernelSpec) -> tuple[str, ...]:
         product = spec.compute.matmul

@@ -33,10 +33,12 @@ def reference_of(
     multiplied: Mapping[str, str] = MappingProxyType({}),
     *,
     stable: bool = True,
+    cut: bool = True,
 ) -> Reference:
     """The statements of `compute` on torch tensors that broadcast.
 
-    `multiplied` has the expressions that make the matrix products, by the name of B. Unless it is `stable`, equal
+    `multiplied` has the expressions that make the matrix products, by the name of B. Unless rows are `cut`, segments
+    have all of them. Unless it is `stable`, equal
     values that are kept of a row may be in any order.
     """
     written, spec = spec, spec.by_element
@@ -59,7 +61,7 @@ def reference_of(
     read = {node.id for typed in statements for node in walk(typed.value) if isinstance(node, Name)}
     lines, sizes = view_lines(written, tuple(read))
     lines += [f"{names[t.name]} = {t.argument}[{place_index(written, t)}]" for t in taken]
-    lines += segment_rows(written, statements)
+    lines += segment_rows(written, statements, cut)
     lines += [line for t in _read(written, statements) for line in _repeated(written, t)]
     lines += [*coordinate_lines(spec, coordinates, sizes), *broadcasts(spec, statements, names)]
     lines += [*(f"{products[b]} = {text}" for b, text in multiplied.items()), *printed]
@@ -97,10 +99,12 @@ def _read(spec: KernelSpec, statements: Sequence[Typed]) -> list[Tensor]:
     return [tensor for tensor in spec.tensors if tensor.name in read]
 
 
-def segment_rows(spec: KernelSpec, statements: Sequence[Typed]) -> list[str]:
-    """The statements that take the rows of segments from tensors; none where no mode is cut into them."""
+def segment_rows(spec: KernelSpec, statements: Sequence[Typed], cut: bool = True) -> list[str]:
+    """The statements that take the rows of segments from tensors; none where no mode is cut into them. Where they are
+    not `cut`, segments have all rows.
+    """
     read = {node.id for typed in statements for node in walk(typed.value) if isinstance(node, Name)}
-    return [*rows_of_segments(spec, read | spec.factors, LENGTHS)] if spec.segments else []
+    return [*rows_of_segments(spec, read | spec.factors, LENGTHS, cut=cut)] if spec.segments else []
 
 
 def in_order(spec: KernelSpec, outputs: Sequence[Stored]) -> list[Stored]:

@@ -66,7 +66,7 @@ def give(plan: Plan, case: Case, device: str) -> Given:
         if not unjudged:
             break
     inputs, of_torch = digest(t.view for t in tensors if t.tensor.reads), expected
-    if any(view.is_cuda for view in views.values()) and _has_means(spec):
+    if any(view.is_cuda for view in views.values()) and _has_means(spec.by_view):
         of_torch = evaluate(spec, views, scalars, additions=additions, by_torch=True)
     return Given(data, tensors, scalars, expected, of_torch, unjudged, inputs)
 
