@@ -595,7 +595,6 @@ CHANGES: list[tuple[str, str, Any, set[str]]] = [
         128,
         {"schedule.mma", "schedule.mma.warps", "schedule.pipeline", "schedule.pipeline.stages", "tensors"},
     ),
-    (ATTENTION, "schedule.math", "precise", {"compute"}),
     (PROBE, "schedule.tv_layout", "((2,2),(2,3)):((1,12),(2,4))", set()),
     (PROBE, "tensors.A.dtype", "i8", {"compute"}),
 ]

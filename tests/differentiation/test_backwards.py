@@ -208,6 +208,10 @@ def test_a_spec_of_ours(file: Path) -> None:
         with pytest.raises(DifferentiationError, match="adds up what equal places give"):
             backward(spec)
         return
+    if file.stem == "rope_packed":  # whose argument has elements that the kernel leaves as they are
+        with pytest.raises(DifferentiationError, match="are not all of"):
+            backward(spec)
+        return
     # torch's gradient of `where` is NaN where the side that is not taken has none
     made = check(spec, positive=("P",) if file.stem == "kl_div" else ())
     over_rows = {node.mode for value in spec.compute.values for node in reductions(value)} - {spec.lead.shape[-1]}

@@ -61,7 +61,7 @@ schedule:
   thread_layout: (8,32):(32,1)
 """
 INFERENCE = {"CG220", "CG223", "CG224"}  # what inference says
-FREE_HELP = {"CG261"}  # says how many values fit
+FREE_HELP = {"CG261", "CG314"}  # says how many values fit, or what divides
 
 
 def test_the_base_specs_have_nothing_to_complain_about() -> None:
@@ -72,6 +72,9 @@ def test_the_base_specs_have_nothing_to_complain_about() -> None:
 # Base; what is replaced and by what (`«` marks the expected place); code; words; what applies the help: old and new
 # text, where the new one ends in what the help says (or None where the text is the whole help).
 CASES = [
+    (INNER, {"D: {shape": "s: {shape: [M, NB], dtype: f32}\n  D: {shape", "D = S": "D = S * s",
+             "schedule:": "modes:\n  NB: {blocks: N, size: «100}\nschedule:"}, "CG314",
+     "a tile has 8 along N, and blocks of `NB` have 100", "size: 100", "size: 128"),
     (INNER, {"threads: 256": "predication: {N: none}\nstatic: {N: «204}"}, "CG220", "204 = 25 * 8 + 4",
      "N: 204", "N: 208"),
     (INNER, {"threads: 256": "threads: 256\n  predication: {M: «none}\nstatic: {M: 3, N: 64}"}, "CG220",

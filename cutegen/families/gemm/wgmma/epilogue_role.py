@@ -164,7 +164,7 @@ class Storing(Role):
         whole = If("segment_rows >= 64 * (row + 1)", self.stores(names)[:-1])
         looks = (Look(names, "(buffer,)", PIECE),)
         return (
-            *self.place_of_piece(),
+            *(Let(*one.head.split(" = ", 1)) for one in self.place_of_piece() if isinstance(one, Code)),
             If("thr < 32", (whole, CommitStores())),
             If("segment_rows < 64 * (row + 1)", (Included(f"{FOLDER}/cut_store.j2", None, looks),)),
         )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from cutegen.families.gemm.wgmma.role import Role
 from cutegen.families.gemm.wgmma.scales import Scale
 from cutegen.parts.moving import Drain, Multiply, Use
@@ -100,7 +102,10 @@ class Scaling(Role):
         if several:
             loads = (If("cutlass.const_expr(row_block == 0)", loads),)
             last = f"{count} - 1" if self.plan.varies("ROW_BLOCKS") else str(self.plan.row_blocks - 1)
-            release = (If(f"cutlass.const_expr(row_block == {last})", release),)
+            plan = self.plan
+            releasing = plan.number("PEERS", plan.peers) if plan.peers > 1 or plan.any_peers else "1"
+            condition = f"thr < {releasing} * (row_block == {last})"
+            release = tuple(replace(one, condition=condition) if isinstance(one, If) else one for one in release)
             note = "They are done; after those of the last rows the stage is free"
         body: Body = (
             Multiply(a, b, "stage", self.loaded, BLOCK, "row_block" if several else "", fresh=True),
