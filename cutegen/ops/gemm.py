@@ -225,7 +225,7 @@ targets: [sm_80, sm_90a]            # each has its fastest atom: `cutegen explai
     def _multiplied(self, plan: Plan, widened: bool) -> Reference:
         """The statements with the products first, whose operands are `widened` to their type before, or they behind."""
         from cutegen.codegen.reference import Reference
-        from cutegen.ops.reference import meant, reference_of, segment_rows
+        from cutegen.ops.reference import assigned, meant, reference_of, segment_rows
 
         products = [node for typed in plan.statements for node in walk(typed.value) if isinstance(node, MatMul)]
         if products[0].scales:
@@ -238,7 +238,7 @@ targets: [sm_80, sm_90a]            # each has its fastest atom: `cutegen explai
             return Reference((f"result = {self._grouped_call(plan.spec, products[0])}",))
         if len(plan.statements) == 1 and isinstance(plan.statements[0].stored, MatMul):
             rows = segment_rows(plan.spec, plan.statements, cut)
-            return Reference((*rows, f"result = {texts[products[0].b]}"), constants=constants)
+            return Reference((*rows, assigned("result", texts[products[0].b])), constants=constants)
         found = reference_of(plan.spec, meant(plan.spec), texts, cut=cut)
         return replace(found, constants=(*found.constants, *constants))
 

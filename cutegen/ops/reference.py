@@ -64,7 +64,7 @@ def reference_of(
     lines += segment_rows(written, statements, cut)
     lines += [line for t in _read(written, statements) for line in _repeated(written, t)]
     lines += [*coordinate_lines(spec, coordinates, sizes), *broadcasts(spec, statements, names)]
-    lines += [*(f"{products[b]} = {text}" for b, text in multiplied.items()), *printed]
+    lines += [*(assigned(products[b], text) for b, text in multiplied.items()), *printed]
     scalars = {
         s.argument: f"torch.tensor({s.argument}, dtype=torch.{s.dtype.torch}, device=device)" for s in spec.scalars
     }
@@ -97,6 +97,12 @@ def _read(spec: KernelSpec, statements: Sequence[Typed]) -> list[Tensor]:
     """The tensors whose elements statements read."""
     read = {node.id for typed in statements for node in walk(typed.value) if isinstance(node, Name)}
     return [tensor for tensor in spec.tensors if tensor.name in read]
+
+
+def assigned(name: str, text: str) -> str:
+    """An assignment; of products that are joined over several lines where one is too long."""
+    head, inner = "torch.cat(", text[len("torch.cat(") : -1]
+    return call(f"{name} = {head}", [inner], ")", 4) if text.startswith(head) else f"{name} = {text}"
 
 
 def segment_rows(spec: KernelSpec, statements: Sequence[Typed], cut: bool = True) -> list[str]:

@@ -72,7 +72,7 @@ def test_the_base_specs_have_nothing_to_complain_about() -> None:
 # Base; what is replaced and by what (`«` marks the expected place); code; words; what applies the help: old and new
 # text, where the new one ends in what the help says (or None where the text is the whole help).
 CASES = [
-    (INNER, {"D: {shape": "s: {shape: [M, NB], dtype: f32}\n  D: {shape", "D = S": "D = S * s",
+    (INNER, {"D: {shape": "scale: {shape: [M, NB], dtype: f32}\n  D: {shape", "D = S": "D = S * scale",
              "schedule:": "modes:\n  NB: {blocks: N, size: «100}\nschedule:"}, "CG314",
      "a tile has 8 along N, and blocks of `NB` have 100", "size: 100", "size: 128"),
     (INNER, {"threads: 256": "predication: {N: none}\nstatic: {N: «204}"}, "CG220", "204 = 25 * 8 + 4",
