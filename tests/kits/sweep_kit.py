@@ -26,6 +26,15 @@ def sampled(parameters: Iterable[Any], every: int = 3) -> list[Any]:
 
 EVERY = 5
 PARTS = {
+    "families/rowwise/test_scans.py": (
+        "test_a_wrong_scan_is_seen",
+        "test_scans_are_right_however_a_row_is_shared",
+    ),
+    "families/rowwise/test_selections.py": (
+        "test_a_wrong_selection_is_seen",
+        "test_selections_are_right_however_a_row_is_shared",
+    ),
+    "families/gemm/wgmma/test_scales.py": ("test_mistakes_fail", "test_right"),
     "analysis/test_addresses.py": (
         "test_accesses_are_those_of_the_ptx",
         "test_accesses_of_other_schedules_are_those_of_the_ptx",
