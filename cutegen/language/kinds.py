@@ -154,10 +154,12 @@ class Integer(Kind):
 
 @dataclass(frozen=True)
 class Number(Kind):
-    """A number from 0 on."""
+    """A number from 0 on, or with `signed` any."""
+
+    signed: bool = False
 
     def schema(self, says: str) -> dict[str, Any]:
-        return _or_placeholder(says, type="number", minimum=0)
+        return _or_placeholder(says, type="number", **({} if self.signed else {"minimum": 0}))
 
     def read(self, value: Any, ctx: ValueReader, path: Path) -> Any:
         return float(value)

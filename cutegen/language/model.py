@@ -136,6 +136,11 @@ class Bench:
     shapes: tuple[Mapping[str, int], ...] = key(
         _MEASURED, "Shapes to measure at; by default they follow from the op.", default=()
     )
+    scalars: Mapping[str, float] = key(
+        ByName(Number(signed=True), "Its value.", least=1),
+        "Values of scalars to measure with, such as the length of a window.",
+        factory=dict,
+    )
 
 
 @dataclass(frozen=True)

@@ -160,7 +160,7 @@ def _spec(variant: Variant) -> tuple[KernelSpec | None, list[Diagnostic]]:
     promises_kept = Promises(modes, static, divisible, derived, declared)
     check_places(ctx, declared, static, "static")
     verify = _verify(ctx, promises_kept, may_be_empty)
-    measured = bench(ctx, promises_kept)
+    measured = bench(ctx, promises_kept, numbers)
     expect = _expect(ctx)
     op_of_torch = torch_op(ctx, arguments, numbers)
     if has_errors(ctx.found) or statements is None:

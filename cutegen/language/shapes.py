@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from cutegen.language.asked import op_named
 from cutegen.language.context import Context
 from cutegen.language.kinds import Record
-from cutegen.language.model import Bench, Tensor
+from cutegen.language.model import Bench, Scalar, Tensor
+from cutegen.language.names import shown, suggestion
 from cutegen.language.taken import lacking, modes_at
 
 MAX_ELEMENTS = 2**40  # of a tensor
@@ -28,7 +29,7 @@ class Promises:
     tensors: tuple[Tensor, ...]
 
 
-def bench(ctx: Context, promises: Promises) -> Bench:
+def bench(ctx: Context, promises: Promises, scalars: tuple[Scalar, ...]) -> Bench:
     """The spec's `bench`; what is wrong with it is said to `ctx`."""
     data = ctx.data.get("bench", {})
     if data and op_named(ctx.data["op"]).unmeasured is not None:
@@ -36,6 +37,15 @@ def bench(ctx: Context, promises: Promises) -> Bench:
         return Bench()
     read: Bench = Record(Bench).read(data, ctx, ("bench",))
     check_shapes(ctx, "bench", read.shapes, promises, MAX_MEASURED)
+    types = {scalar.name: scalar.dtype for scalar in scalars}
+    for name, value in read.scalars.items():
+        where = ("bench", "scalars", name)
+        if (dtype := types.get(name)) is None:
+            message = f"`{shown(name)}` is not a scalar of this kernel"
+            ctx.say("CG121", message, *where, key=True, help=suggestion(name, types, "scalars"))
+        elif not dtype.is_float and not (value.is_integer() and dtype.range[0] <= value <= dtype.range[1]):
+            help = "write a whole number from {} to {}".format(*dtype.range)
+            ctx.say("CG105", f"`{name}` is {dtype.value}, which has no {value:g}", *where, help=help)
     return read
 
 

@@ -17,6 +17,7 @@ from cutegen.language.model import KernelSpec, Tensor
 from cutegen.measuring.clock import MOST_LAUNCHES
 from cutegen.measuring.model import L2
 from cutegen.peers.formulas import Meaning, recognise
+from cutegen.planning.scalars import measured_scalars
 from cutegen.verification.cases import compact_allowed, strides_for
 from cutegen.verification.places import places_for
 from cutegen.verification.segments import uneven_ends
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     import torch
 
 COLD = 4  # times the size of the L2 cache: so much is touched before an argument is used again
-_FLOATS = (0.75, 0.375, 0.625, 0.875)  # exact in every float; below 1, so that `C = a * X + b * C` stays bounded
 
 
 def bytes_of(spec: KernelSpec, sizes: Mapping[str, int]) -> int:
@@ -115,14 +115,9 @@ def make_arguments(
     first = tuple(_tensor(t, spec, sizes, generator, meanings.get(t.name)) for t in spec.tensors)
     copies = [first, *(tuple(map(like, first)) for _ in range(sets - 1))]
     originals = {i: like(first[i]) for i, t in enumerate(spec.tensors) if t.role == "inout"}
-    scalars = {**scalars_of(spec), **(found.at if found else {})}
+    own = {name: value for name, value in (found.at if found else {}).items() if name not in spec.bench.scalars}
+    scalars = {**measured_scalars(spec), **own}
     return Arguments(spec, dict(sizes), tuple(copies), scalars, originals, l2)
-
-
-def scalars_of(spec: KernelSpec) -> dict[str, int | float | bool]:
-    """A value for each scalar, representable in its dtype."""
-    floats = iter(_FLOATS * len(spec.scalars))
-    return {s.name: next(floats) if s.dtype.is_float else True if s.dtype is Dtype.bool else 2 for s in spec.scalars}
 
 
 def like(x: torch.Tensor, order: tuple[int, ...] | None = None) -> torch.Tensor:

@@ -19,7 +19,9 @@ from cutegen.language.context import Context
 from cutegen.language.model import KernelSpec, Scalar, Tensor
 from cutegen.ops.modes import has_names
 from cutegen.ops.op import Op
+from cutegen.ops.reach import reached
 from cutegen.ops.walked import NotWalked, Walked, walked
+from cutegen.planning.scalars import measured_scalars
 from cutegen.planning.work import Work
 
 if TYPE_CHECKING:
@@ -231,9 +233,14 @@ static: {D: 64, E: 64}
         return shapes
 
     def work(self, spec: KernelSpec, sizes: Mapping[str, int]) -> Work:
-        """Two operations for each multiply-add; tensors are moved once."""
-        moved = sum(prod(sizes[m] for m in t.shape) * t.dtype.bytes * (t.reads + t.writes) for t in spec.tensors)
-        return Work(2 * self.multiply_adds(spec, sizes), moved)
+        """Two operations for each multiply-add of scores that no bound along the walked mode excludes, as
+        `bench.scalars` has its scalars; tensors are moved once.
+        """
+        found = walked_of(spec)
+        outer = prod(sizes[mode] for mode in (*found.batch, *found.rows[1:]))
+        scores = outer * reached(found, sizes, measured_scalars(spec))
+        products = scores * sum(sizes[mode] for mode in self.product_widths(spec))
+        return replace(super().work(spec, sizes), operations=2 * products)
 
 
 CONTRACT = Contract()

@@ -193,15 +193,15 @@ class Op(ABC):
         """The work of a kernel for the size of every mode. Raises KeyError for a mode that is left out.
 
         For each element of the leading tensor every function and every operator with two sides is one operation, in all
-        statements together. Each tensor is moved once for reading and once for writing it; of one taken at places, the
-        elements there.
+        statements together. Each tensor is moved once for reading and once for writing it: of one taken at places the
+        elements there, of one that has blocks or segments an element for each of them.
         """
-        elements = prod(sizes[mode] for mode in spec.lead.shape)
+        count = prod(sizes[mode] for mode in spec.lead.shape)
         nodes = (node for value in spec.compute.values for node in walk(value))
-        operations = elements * sum(isinstance(node, (Binary, Call)) for node in nodes)
-        tensors = spec.by_element.tensors
-        moved = sum(prod(t.extents(sizes)) * t.dtype.bytes * (t.reads + t.writes) for t in tensors)
-        return Work(operations, moved)
+        operations = count * sum(isinstance(node, (Binary, Call)) for node in nodes)
+        elements = {t.name: t for t in spec.by_element.tensors}
+        moved = [elements[t.name] if t.at else t for t in spec.by_view.tensors]
+        return Work(operations, sum(prod(t.extents(sizes)) * t.dtype.bytes * (t.reads + t.writes) for t in moved))
 
 
 def op_of(spec: KernelSpec) -> Op:

@@ -18,9 +18,11 @@ from cutegen.errors import CutegenError
 from cutegen.expressions.reducing import rebuilt
 from cutegen.expressions.spans import span
 from cutegen.expressions.tree import (
+    COMPARISONS,
     Binary,
     Call,
     Cast,
+    Coord,
     Expr,
     Literal_,
     Local,
@@ -77,7 +79,7 @@ class Walked:
     carried: tuple[Carried, ...]
     ends: tuple[Typed, ...]  # of each row, then of each element of a row of the outputs
     batch: tuple[str, ...]  # modes that both tensors of the scores have
-    rows: tuple[str, ...]  # those that only the left one has
+    rows: tuple[str, ...]  # those that only the left one has; of the first one a tile has several elements
     walked: str
     spans: Mapping[str, frozenset[str]]
     definitions: Mapping[str, Expr]  # of every name
@@ -185,6 +187,8 @@ class _Reader:
             message = f"`{scores.b}` has the modes {_listed(apart)} that `{scores.a}` lacks, and one of them is walked"
             raise self.wrong(message, place, f"give `{scores.b}` one such mode, and write a kernel for each other one")
         walked = apart[0]
+        tiled = self.tiled(rows, walked, scores)
+        rows = (tiled, *(mode for mode in rows if mode != tiled))
         elements: list[Typed] = []
         carried: list[Carried] = []
         ends: list[Typed] = []
@@ -238,6 +242,26 @@ class _Reader:
         if len(left - right - outputs) == 1 and not right - left - outputs:  # what is walked must be on the right
             product = replace(product, a=product.b, b=product.a)
         return number, product
+
+    def tiled(self, rows: Sequence[str], walked: str, scores: Product) -> str:
+        """The mode of rows that a tile has several elements of: queries rather than heads, however long both are.
+
+        That is one that a comparison relates to the walked mode, such as `coord(N) <= coord(M)`, where there is one.
+        Else it is one that stands where the walked mode does among the modes that both tensors have, as M in
+        [B, G, R, M, D] and N in [B, G, N, D]. Of several the last one is taken.
+        """
+        compared = [
+            {part.mode for part in walk(_meant(node, self.definitions, set())) if isinstance(part, Coord)}
+            for _, typed in self.found
+            for node in walk(typed.value)
+            if isinstance(node, Binary) and node.op in COMPARISONS
+        ]
+        related = {mode for modes in compared if walked in modes for mode in modes}
+        left, right = (self.tensors[name].modes for name in (scores.a, scores.b))
+        before = {mode for mode in right[: right.index(walked)] if mode in left}
+        alike = [mode for mode in rows if {x for x in left[: left.index(mode)] if x in right} == before]
+        among = [mode for mode in rows if mode in related] or alike or rows
+        return among[-1]
 
     def carry(self, typed: Typed, value: Reduce, walked: str, scores: Product, known: Sequence[Carried]) -> Carried:
         if value.mode != walked:

@@ -19,6 +19,7 @@ from cutegen.codegen import Generated, generate
 from cutegen.language.diagnostics import SpecError
 from cutegen.language.schema import schema_text
 from cutegen.measuring.shapes import shapes_of
+from cutegen.planning.scalars import measured_scalars
 from cutegen.tuning.space import make_space
 
 NAMES = list(examples())
@@ -65,7 +66,7 @@ def effects(name: str, generated: Generated, text: str) -> Iterator[object]:
     """
     yield [body(module) for module in generated.modules]
     first = generated.modules[0]
-    yield cases(first), shapes_of(first.spec)
+    yield cases(first), shapes_of(first.spec), measured_scalars(first.spec)
     yield expectation_failures(first)
     if name == "tune":
         yield list(make_space(yaml.safe_load(text), (first.spec,)).schedules(0))

@@ -5,12 +5,14 @@ from __future__ import annotations
 from functools import cache
 from math import prod
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from measuring_kit import elementwise, gemm, made
+from specs_kit import ROOT
 
-from cutegen.codegen import Module
+from cutegen.codegen import Module, generate
 from cutegen.language.diagnostics import SpecError
 from cutegen.language.writer import write_spec
 from cutegen.measuring.shapes import (
@@ -23,6 +25,7 @@ from cutegen.measuring.shapes import (
     shapes_of,
     sweep_shapes,
 )
+from cutegen.planning.scalars import measured_scalars
 
 
 def test_a_spec_lists_its_own() -> None:
@@ -100,6 +103,32 @@ def test_a_listed_shape_is_held_to_the_spec(line: str, code: str | None, words: 
     assert found[0].span.line > 1
     if code != "CG117":
         assert found[0].code == code
+
+
+SCALED = (ROOT / "specs" / "attention_window.yaml").read_text(encoding="utf-8").partition("bench:")[0]
+
+
+def test_scalars_have_the_values_that_the_spec_gives_to_measure_with() -> None:
+    spec = generate(f"{SCALED}bench: {{scalars: {{left: -7, cap: 0.1}}}}\n", "specs/s.yaml").modules[0].spec
+    assert measured_scalars(spec) == {"scale": 0.75, "cap": float(np.float32(0.1)), "left": -7}
+    spec = generate(SCALED, "specs/s.yaml").modules[0].spec
+    assert measured_scalars(spec) == {"scale": 0.75, "cap": 0.375, "left": 2}
+
+
+@pytest.mark.parametrize(
+    ("scalars", "code", "words"),
+    [
+        ("{lef: 3}", "CG121", "did you mean `left`?"),
+        ("{Q: 3}", "CG121", "scalars: scale, cap, left"),
+        ("{left: 2.5}", "CG105", "write a whole number from -2147483648"),
+        ("{left: 1.0e+12}", "CG105", "write a whole number from -2147483648"),
+    ],
+)
+def test_a_value_of_a_scalar_must_be_one(scalars: str, code: str, words: str) -> None:
+    with pytest.raises(SpecError) as refused:
+        generate(f"{SCALED}bench: {{scalars: {scalars}}}\n", "specs/s.yaml")
+    (found,) = (d for d in refused.value.diagnostics if d.severity == "error")
+    assert found.code == code and words in (found.help or "")
 
 
 def test_a_shape_that_inference_rules_out_is_refused() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from cutegen.expressions.tree import Expr, Len, Name
-from cutegen.families.attention.reach import Bound
+from cutegen.ops.reach import Bound
 
 
 def reach_lines(

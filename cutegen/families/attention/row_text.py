@@ -13,9 +13,9 @@ from cutegen.codegen.formatting import WIDTH
 from cutegen.codegen.variables import Variables
 from cutegen.expressions.parsing import coords
 from cutegen.expressions.tree import Expr, Local, Name, Typed, lengths, walk
-from cutegen.families.attention.neutral import terms_of
 from cutegen.families.common.row_printing import NumberedPrinter, RowPrinter
 from cutegen.language.model import KernelSpec, Tensor
+from cutegen.ops.neutral import terms_of
 from cutegen.ops.walked import Carried, Walked
 
 INDENT = 8

@@ -8,8 +8,8 @@ import pytest
 
 from cutegen.codegen import Module, generate
 from cutegen.families.attention.mma_sync.plan import AttentionPlan
-from cutegen.families.attention.reach import Bound
 from cutegen.language.diagnostics import SpecError
+from cutegen.ops.reach import Bound
 
 SPEC = """\
 cutegen: 1
@@ -49,6 +49,27 @@ def refusal(*statements: str, more: str = "") -> str:
     with pytest.raises(SpecError) as error:
         module(*statements, more=more)
     return "\n".join(f"{one.code} {one.message}; {one.help}" for one in error.value.diagnostics)
+
+
+@pytest.mark.parametrize(
+    ("queries", "keys", "score", "tiled"),
+    [
+        ("B, M, G, R, D", "B, N, G, D", "sum(Q * K, D)", "M"),
+        ("B, G, R, M, D", "B, G, N, D", "sum(Q * K, D)", "M"),
+        ("M, B, G, R, D", "N, B, G, D", "sum(Q * K, D)", "M"),
+        ("B, G, M, R, D", "N, B, G, D", "where(coord(N) - coord(M) <= 0, sum(Q * K, D), -inf)", "M"),
+        ("B, G, M, R, D", "N, B, G, D", "where(coord(R) > 1 and coord(N) <= coord(M), sum(Q * K, D), -inf)", "M"),
+    ],
+)
+def test_tiles_lie_along_queries_and_not_along_heads(queries: str, keys: str, score: str, tiled: str) -> None:
+    text = SPEC.format(statements="\n".join(f'  - "{one}"' for one in (f"s = {score}", *SOFTMAX)), more="")
+    text = (
+        text.replace("B, M, G, R, D", queries)
+        .replace("B, N, G, D", keys)
+        .replace("scalars: {scale: f32, left: i32}\n", "")
+    )
+    found = generate(text, "specs/attention.yaml").modules[0].plan
+    assert isinstance(found, AttentionPlan) and found.walked.rows[0] == tiled and set(found.walked.rows) == {"M", "R"}
 
 
 def test_a_softmax_is_carried_above_its_maximum() -> None:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from tensor_layouts import Layout
 
-from cutegen.families.attention.reach import Bound
 from cutegen.language.model import Tensor
+from cutegen.ops.reach import Bound
 from cutegen.ops.walked import Walked
 from cutegen.planning.plan import Plan
 

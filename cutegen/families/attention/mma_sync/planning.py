@@ -11,13 +11,13 @@ from cutegen.expressions.annotating import annotate
 from cutegen.expressions.tree import Name
 from cutegen.families.attention.mma_sync.plan import AttentionPlan, Operand
 from cutegen.families.attention.mma_sync.schedule import AttentionSchedule, Spec
-from cutegen.families.attention.neutral import excluding_name
-from cutegen.families.attention.reach import Bound, bounds
 from cutegen.families.common.dealing import copy_layouts, row_layout
 from cutegen.language.edits import with_value
 from cutegen.language.model import Tensor
 from cutegen.layouts import make_layout_tv
 from cutegen.ops.contract import walked_of
+from cutegen.ops.neutral import excluding_name
+from cutegen.ops.reach import Bound, bounds
 from cutegen.ops.walked import Walked
 from cutegen.planning.promises import known_divisor
 from cutegen.planning.report import Report

@@ -37,8 +37,8 @@ class AttentionSchedule(Schedule):
 
     tiler: Mapping[str, int] | None = key(
         ByName(Integer(), "Elements along this mode.", least=1),
-        "Rows of a block's tile, along the first mode that the left tensor of the scores has alone, and the elements "
-        "along the walked mode that are multiplied at a time.",
+        "Rows of a block's tile along the mode of the queries, and the elements along the walked mode that are "
+        "multiplied at a time.",
     )
     mma: Mma = key(Record(Mma), "The multiply-accumulate of a warp.", factory=Mma)
     pipeline: Pipeline = key(Record(Pipeline), "Software pipeline from global to shared memory.", factory=Pipeline)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from cutegen.expressions.tree import Binary, Cast, Coord, Expr, Len, Literal_, Name, Unary
-from cutegen.families.attention.neutral import conditions, excludes
+from cutegen.ops.neutral import conditions, excludes
 from cutegen.ops.walked import Walked
 
 
@@ -41,6 +41,33 @@ def bounds(found: Walked) -> Iterator[Bound]:
     for condition in conditions(found):
         if isinstance(condition, Binary) and excludes(found, condition):
             yield from _bounds(condition, found)
+
+
+def reached(found: Walked, sizes: Mapping[str, int], scalars: Mapping[str, int | float | bool]) -> int:
+    """The pairs of a row and a place along the walked mode that no bound excludes, for these sizes and scalars.
+
+    Bounds by elements of tensors are left out.
+    """
+    first, end = [(0, 0)], [(0, sizes[found.walked])]  # places: a factor of the row's, and a number
+    for bound in bounds(found):
+        values = [scalars.get(term.id) if isinstance(term, Name) else _size(term, sizes) for term, _ in bound.terms]
+        factors = [factor for _, factor in bound.terms]
+        number = bound.number + sum(int(x) * factor for x, factor in zip(values, factors, strict=True) if x is not None)
+        if None not in values and bound.last:
+            end.append((bound.row, number + 1))
+        elif None not in values:
+            first.append((bound.row, number))
+
+    def place(of: tuple[int, int], row: int) -> int:
+        return of[0] * row + of[1]
+
+    rows = range(sizes[found.rows[0]])
+    return sum(max(0, min(place(x, row) for x in end) - max(place(x, row) for x in first)) for row in rows)
+
+
+def _size(term: Expr, sizes: Mapping[str, int]) -> int:
+    assert isinstance(term, Len)
+    return sizes[term.mode]
 
 
 def _bounds(condition: Binary, found: Walked) -> Iterator[Bound]:
