@@ -35,6 +35,7 @@ class Walk:
     serpentine: bool = False
     taker: str = "block"  # what has a tile: a block, or a cluster of them
     most: int | None = None  # of these there are no more, and each then takes every so many-th tile
+    note: str | None = None  # on what the drawing leaves out
     sizes: tuple[int, ...] = ()
 
     @property
@@ -146,7 +147,12 @@ def draw_walk(plan: Plan, walk: Walk) -> Figure:
         if len(drawn) < walk.blocks
         else scale(order, "first", "last", steps),
         caption=_caption(plan, walk),
-        notes=(*_example_note(plan, sizes), *_drawn_note(drawn, names, walk), *sliced),
+        notes=(
+            *_example_note(plan, sizes),
+            *_drawn_note(drawn, names, walk),
+            *sliced,
+            *([walk.note] if walk.note is not None else ()),
+        ),
         subjects=SUBJECTS,
     )
 

@@ -119,7 +119,7 @@ class Storing(Role):
             Meet(self.own_barrier, WARPGROUP),
             *[If("thr == 0", (Arrive("used", "slot"),))] * bool(plan.sources),
             *(self.stores_of_segment(names) if plan.segments else ()),
-            *[If("thr < 32", (*self.place_of_piece(), *self.stores(names)))] * (plan.segments is None),
+            *[If("thr < 32", (*self.place_of_piece(), *self.stores(names), CommitStores()))] * (plan.segments is None),
         )
         by_columns = any(plan.by_columns(o) for o in plan.pointwise.operands)
         piece = (
@@ -161,18 +161,17 @@ class Storing(Role):
 
         The group that a warp makes is empty then, so that each piece has one.
         """
-        whole = If("segment_rows >= 64 * (row + 1)", self.stores(names)[:-1])
+        whole = If("segment_rows >= 64 * (row + 1)", self.stores(names))
         looks = (Look(names, "(buffer,)", PIECE),)
         return (
-            *(Let(*one.head.split(" = ", 1)) for one in self.place_of_piece() if isinstance(one, Code)),
+            *self.place_of_piece(),
             If("thr < 32", (whole, CommitStores())),
             If("segment_rows < 64 * (row + 1)", (Included(f"{FOLDER}/cut_store.j2", None, looks),)),
         )
 
     def stores(self, names: tuple[str, ...]) -> Body:
         matrix = ", l_tile" if self.plan.batch else ""
-        stores = (Store(name, f"to_g{name}[None, row, column{matrix}]", "buffer", PIECE) for name in names)
-        return (*stores, CommitStores())
+        return tuple(Store(name, f"to_g{name}[None, row, column{matrix}]", "buffer", PIECE) for name in names)
 
     def next_turn(self) -> Body:
         """The other warpgroup's turn to store, where both have the same buffers."""

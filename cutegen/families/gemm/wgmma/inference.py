@@ -125,7 +125,7 @@ def _infer_tile(spec: Spec, report: Report) -> Spec:
         if product.segments is not None and consumers in (None, 2):
             roles, why = (
                 "pingpong",
-                "one warpgroup stores while the other multiplies: tiles of segments end in branches",
+                "one warpgroup stores a tile, which at the end of a segment takes longer, while the other multiplies",
             )
         warps = replace(warps, roles=roles)
         report.infer(why, "schedule", "warps", "roles")

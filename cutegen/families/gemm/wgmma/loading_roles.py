@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from cutegen.families.gemm.wgmma.names import stack_name
 from cutegen.families.gemm.wgmma.plan import Side, WarpspecializedPlan
 from cutegen.families.gemm.wgmma.role import PIECE, Role
+from cutegen.families.gemm.wgmma.segments_text import of_segment
 from cutegen.parts.barriers import Expect, Wait
 from cutegen.parts.moving import ForBoxes, Load, Partition
 from cutegen.parts.statements import Body, Code, Elected, For, If, Let, Note, Region, Statement
@@ -81,7 +82,7 @@ class Loading(Role):
         part = {"rank": "y", "among": "CLUSTER_N"} if side.letter == "A" else {"rank": "x", "among": "CLUSTER_M"}
         part = part if side.shared_by > 1 else {}
         names, mask = " and ".join(tensor.name for tensor in side.tensors), multicast_mask(plan, side)
-        seen = f"cute.domain_offset((first_row, 0), m{name})" if plan.is_cut(side.tensor) else f"m{name}"
+        seen = of_segment(plan, side.tensor, f"m{name}")
         served = (
             Note(f"The blocks of the cluster that share {names}, as a multicast mask"),
             Let(f"mask_{stack}", mask),
@@ -175,7 +176,7 @@ class Loading(Role):
         every = "(None, None, None)" if self.plan.batch else "(None, None)"
         for stem, x in zip(self.stems, self.plan.sources, strict=True):
             seen = f"tma_tensor_{stem}" if x.tensor.writes else f"m{stem}"
-            seen = f"cute.domain_offset((first_row, 0), {seen})" if self.plan.is_cut(x.tensor) else seen
+            seen = of_segment(self.plan, x.tensor, seen)
             yield Code(f"g{stem}_pieces = cute.local_tile(", (seen, "(64, COLUMNS)", every), ")")
             yield Partition(stem, f"to_s{stem}", f"from_g{stem}", f"g{stem}_pieces")
 

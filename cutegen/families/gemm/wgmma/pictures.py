@@ -48,4 +48,7 @@ def walk_of(plan: WarpspecializedPlan) -> Walk:
     extents = dict(zip((plan.m, plan.n), plan.cluster_tile, strict=True))
     tile = tuple(extents.get(mode, 1) for mode in plan.spec.output.shape)
     order = plan.tile_order if plan.batch is None else (*plan.tile_order, plan.spec.output.shape.index(plan.batch))
-    return Walk(tile, order, swizzle=plan.band, serpentine=True, taker=takers, most=most)
+    note = None
+    if plan.segments is not None:
+        note = f"These are the tiles of one segment; those of the next element of {plan.segments.of} follow."
+    return Walk(tile, order, swizzle=plan.band, serpentine=True, taker=takers, most=most, note=note)

@@ -103,11 +103,11 @@ class Role:
         """Where a piece of 64 rows and COLUMNS columns is, in pieces."""
         columns = f"({self.own_n} // COLUMNS)"
         row = "row * CONSUMERS + group" if self.plan.share_tiles else "row"
-        both: Body = (Code(f"row, column = piece // {columns}, piece % {columns}"),)
+        both: Body = (Let("row, column", f"piece // {columns}, piece % {columns}"),)
         if self.plan.varies(self.own_n, "COLUMNS"):  # names that are too long for one line
-            both = (Code(f"row = piece // {columns}"), Code(f"column = piece % {columns}"))
+            both = (Let("row", f"piece // {columns}"), Let("column", f"piece % {columns}"))
         return (
             *both,
-            *self.in_turns((Code(f"row = m_tile * (BLK_{self.M} // 64) + {row}"),)),
-            Code(f"column = n_tile * {columns} + column"),
+            *self.in_turns((Let("row", f"m_tile * (BLK_{self.M} // 64) + {row}"),)),
+            Let("column", f"n_tile * {columns} + column"),
         )

@@ -17,21 +17,20 @@ def segments_context(plan: WarpspecializedPlan) -> dict[str, Any]:
     """Template variables for tiles, which are of a segment's rows where rows are cut into segments."""
 
     def tile_view(tensor: Tensor) -> str:
-        name = f"m{tensor.name}"
-        return f"cute.domain_offset({offset(plan)}, {name})" if plan.is_cut(tensor) else name
+        return of_segment(plan, tensor, f"m{tensor.name}")
+
+    def has_matrices(tensor: Tensor) -> bool:
+        return plan.batch is not None or (plan.segments is not None and plan.has_batch(tensor))
 
     def tile_place(tensor: Tensor) -> str:
-        batched = plan.batch is not None or (plan.segments is not None and plan.has_batch(tensor))
-        return f"m_tile, n_tile, {plan.matrix_place}" if batched else "m_tile, n_tile"
+        return f"m_tile, n_tile, {plan.matrix_place}" if has_matrices(tensor) else "m_tile, n_tile"
 
     def matrix_index(tensor: Tensor) -> str:
-        batched = plan.batch is not None or (plan.segments is not None and plan.has_batch(tensor))
-        return f"[None, None, {plan.matrix_place}]" if batched else ""
+        return f"[None, None, {plan.matrix_place}]" if has_matrices(tensor) else ""
 
     return {
         "segments": plan.segments,
         "segment_block": rows_of_cluster(plan),
-        "segment_offset": offset(plan),
         "tile_view": tile_view,
         "tile_place": tile_place,
         "matrix_index": matrix_index,
@@ -45,9 +44,11 @@ def rows_of_cluster(plan: WarpspecializedPlan) -> str:
     return f"{block} * CLUSTER_M" if plan.cluster[0] * plan.cluster[1] > 1 else block
 
 
-def offset(plan: WarpspecializedPlan) -> str:
-    """The coordinate, in a tensor with rows and columns as the kernel sees it, of the first row of a segment."""
-    return "(first_row, 0)"
+def of_segment(plan: WarpspecializedPlan, tensor: Tensor, seen: str) -> str:
+    """The expression `seen` for a tensor of rows and columns. It starts at the tile's segment where rows are cut into
+    segments.
+    """
+    return f"cute.domain_offset((first_row, 0), {seen})" if plan.is_cut(tensor) else seen
 
 
 def seen_by_segments(plan: WarpspecializedPlan) -> Iterator[tuple[str, str]]:
