@@ -12,6 +12,7 @@ from cutegen.language.document import parse_documents, plain
 from tests.fuzz import fields
 from tests.fuzz.cases import with_cases
 from tests.fuzz.chance import Chance
+from tests.fuzz.contract import contract
 from tests.fuzz.elementwise import elementwise
 from tests.fuzz.gemm import gemm
 from tests.fuzz.probe import probe
@@ -21,6 +22,7 @@ from tests.fuzz.writing import text_of
 
 SPECS = Path(__file__).parents[2] / "specs"
 MAKERS: Mapping[str, Callable[[Chance, bool], dict[str, Any]]] = {
+    "contract": contract,
     "elementwise": elementwise,
     "gemm": gemm,
     "probe": probe,
@@ -41,7 +43,7 @@ KERNELS = (
     "class",
     "é",
 )
-OPS = {"elementwise": 6.0, "gemm": 4.0, "probe": 1.5, "rowwise": 6.0}
+OPS = {"contract": 2.0, "elementwise": 6.0, "gemm": 4.0, "probe": 1.5, "rowwise": 6.0}
 
 
 @dataclass(frozen=True)

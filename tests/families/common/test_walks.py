@@ -29,7 +29,7 @@ def test_blocks_have_the_tiles_that_the_code_gives_them(spec: str) -> None:
     """The block indices as the generated kernels compute them."""
     plan = module(spec).plan
     (sizes, _), grid = example_walk(plan), grid_of(module(spec), "tile-walk")
-    modes = plan.spec.output.shape
+    modes = plan.spec.lead.shape
     extents = dict(plan.tile)
     if isinstance(plan, WarpspecializedPlan):
         extents |= dict(zip((plan.m, plan.n), plan.cluster_tile, strict=True))
@@ -45,6 +45,8 @@ def test_blocks_have_the_tiles_that_the_code_gives_them(spec: str) -> None:
             divisors = [*of_matrix, min(plan.band, across) * along, max(across % plan.band, 1)]
             divisors = [along] if plan.band == 1 else divisors
             divisors += [prod(of_matrix)] * (plan.batch is not None)
+            if plan.segments is not None:  # as each has its own number of tiles, the function divides by those of one
+                divisors = list(of_matrix)
             m_tile, n_tile, *l_tile = _tile_coordinate(module(spec).text, plan.band)(place, *divisors)
             block, tile = str(place), (*l_tile, *(m_tile, n_tile)[back])
         elif getattr(plan, "swizzle", 1) > 1:  # bands of tiles of the mode across the raster
@@ -59,7 +61,7 @@ def test_blocks_have_the_tiles_that_the_code_gives_them(spec: str) -> None:
         elif len(tiles) == 1:
             block, tile = str(place), (place,)
         else:  # tile_M, tile_N = divmod(bidx, tiles_N), or of bidx * THREADS + tidx; M first where D is M-major
-            by_rows = plan.spec.output.major == modes[-1]
+            by_rows = plan.spec.lead.major == modes[-1]
             rest, places = place, []
             for count in tiles[::-1] if by_rows else tiles:
                 rest, at = divmod(rest, count)
@@ -83,7 +85,7 @@ def test_blocks_have_the_tiles_that_the_code_gives_them(spec: str) -> None:
 def _tile_coordinate(text: str, band: int) -> Callable[..., tuple[int, ...]]:
     """The function of a gemm's module that says which tile has a number, on Python's integers."""
     source = text[text.index("def tile_coordinate(") :].split("\n\n\n")[0]
-    found: dict[str, Any] = {"BAND": band, "cutlass": SimpleNamespace(min=min, Int32=int)}
+    found: dict[str, Any] = {"BAND": band, "cutlass": SimpleNamespace(min=min, max=max, Int32=int)}
     exec(source, found)
     made: Callable[..., tuple[int, ...]] = found["tile_coordinate"]
     return made
