@@ -172,7 +172,8 @@ class Evaluator:
             tensors[name] = x.narrow(shape.index(mode), some.start, len(some)) if mode in shape else x
         there = self.coordinates.get(mode, range(self.mode_sizes[mode]))[some.start : some.stop]
         coordinates = {**self.coordinates, mode: there}
-        return Evaluator(self.spec, tensors, self.scalars, coordinates, self.additions, self.whole, self.by_torch)
+        whole = {mode: self.mode_sizes[mode], **self.whole}
+        return Evaluator(self.spec, tensors, self.scalars, coordinates, self.additions, whole, self.by_torch)
 
     def outputs(self) -> dict[str, Expected]:
         """Evaluates the statements in their order, each once."""
@@ -263,7 +264,7 @@ class Evaluator:
             case ex.Coord():
                 return self._coordinates(node.mode, dtype)
             case Len():
-                return self.number(self.size(node.mode), dtype)
+                return self.number(self.whole.get(node.mode, self.size(node.mode)), dtype)
             case ex.MatMul():
                 return scaled_products.product(node, dtype, self)
             case ex.Unary(op="-"):

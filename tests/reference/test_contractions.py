@@ -133,3 +133,46 @@ def test_a_certain_nan_among_the_factors_is_known() -> None:
     assert expected.value[2].isnan().all() and (expected.bound[2] == 0).all()
     assert expected.value[:, 1].isnan().all() and (expected.bound[:, 1] == 0).all()
     assert expected.value[3, 2:].isfinite().all()
+
+
+LENGTHS = """\
+cutegen: 1
+kernel: attention
+op: contract
+tensors:
+  Q: {shape: [H, M, D], dtype: bf16}
+  K: {shape: [H, N, D], dtype: bf16}
+  V: {shape: [H, N, D], dtype: bf16}
+  O: {shape: [H, M, D], dtype: f32, role: out}
+compute:
+  - s = sum(Q * K, D) * cast(coord(H) + 1, f32) / cast(len(H), f32)
+  - p = where(coord(N) - len(N) <= coord(M) - len(M), sigmoid(s), 0)
+  - O = sum(cast(p, bf16) * V, N)
+static: {D: 32}
+"""
+
+
+def of_lengths(heads: int, rows: int, keys: int) -> dict[str, torch.Tensor]:
+    generator = torch.Generator().manual_seed(heads)
+    shapes = {"Q": (heads, rows, 32), "K": (heads, keys, 32), "V": (heads, keys, 32)}
+    return {name: torch.randn(shape, generator=generator).bfloat16() for name, shape in shapes.items()}
+
+
+def test_lengths_are_those_of_the_call_where_a_part_of_it_is_evaluated() -> None:
+    """Of many heads, which are evaluated some at a time, and of a call that has some keys only."""
+    made = of_lengths(heads=40, rows=64, keys=96)
+    q, k, v = (made[name].double() for name in "QKV")
+    s = q @ k.mT * ((torch.arange(40) + 1) / 40)[:, None, None].double()
+    there = torch.arange(96)[None] - 96 <= torch.arange(64)[:, None] - 64
+    wanted = (torch.sigmoid(s) * there).bfloat16().double() @ v
+    (spec_of_lengths,) = read_specs(LENGTHS)
+    found = evaluate(spec_of_lengths, made, {})["O"]
+    assert bool(((found.value - wanted).abs() <= found.bound + 0.02).all())
+
+    made = of_lengths(heads=1, rows=64, keys=96)
+    gone = slice(32, 64)
+    made["V"][:, gone] = 0
+    some = [i for i in range(96) if i not in range(*gone.indices(96))]
+    near = made | {name: made[name][:, some] for name in "KV"}
+    found = evaluate(spec_of_lengths, near, {}, {"N": some}, whole={"N": 96})["O"]
+    assert torch.equal(found.value, evaluate(spec_of_lengths, made, {})["O"].value)
