@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
+from types import MappingProxyType
 
 from cutegen.language.model import KernelSpec, Tensor
 
@@ -10,10 +11,18 @@ LENGTHS = "lengths"
 """The variable of a reference with the number of rows of each segment."""
 
 
-def rows_of_segments(spec: KernelSpec, names: Collection[str], lengths: str, *, cut: bool = True) -> Iterator[str]:
+def rows_of_segments(
+    spec: KernelSpec,
+    names: Collection[str],
+    lengths: str,
+    *,
+    cut: bool = True,
+    renamed: Mapping[str, str] = MappingProxyType({}),
+) -> Iterator[str]:
     """The statements of a reference that cut the tensors of these names to the rows that belong to segments, and repeat
     those with one row for each segment for each row of it; `lengths` is the name of a variable. Where they are not
-    `cut`, segments have all rows, and nothing waits for the GPU.
+    `cut`, segments have all rows, and nothing waits for the GPU. `renamed` has other names for what is cut, by the
+    names of tensors.
     """
     segments = spec.segments
     assert segments is not None
@@ -25,7 +34,7 @@ def rows_of_segments(spec: KernelSpec, names: Collection[str], lengths: str, *, 
         if tensor.segments:
             axis = tensor.shape.index(segments.mode)
             rows = f"{', '.join([':'] * axis + [f': {ends}[-1]'])}" if axis else f": {ends}[-1]"
-            yield f"{tensor.argument} = {tensor.argument}[{rows}]"
+            yield f"{renamed.get(tensor.name, tensor.argument)} = {tensor.argument}[{rows}]"
         elif segments.of in tensor.shape and tensor.name not in spec.factors:
             axis = tensor.shape.index(segments.of)
             size = ""

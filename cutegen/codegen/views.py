@@ -282,15 +282,17 @@ def _of_indices(spec: KernelSpec) -> tuple[str, ...]:
 
 
 def packed_results(
-    spec: KernelSpec, argument: Tensor, results: Mapping[str, str], *, inplace: bool = False
+    spec: KernelSpec, argument: Tensor, results: Mapping[str, str], *, inplace: bool = False, passed: bool = False
 ) -> Iterator[str]:
     """The statements of `reference` that make what is returned for a packed argument, or with `inplace` that write it;
-    `results` has the values of tensors by name.
+    `results` has the values of tensors by name. One that is `passed` by all callers is not written either.
     """
     sizes = view_lines(spec, ())[1]
     name = argument.argument
     if argument.reads and not inplace:
         yield f"{name} = {name}.clone()"
+    elif passed and not inplace:
+        yield f"{name} = torch.empty_like({name})"
     for view in argument.views:
         if view.name in results:
             yield f"{index_text(spec.by_argument, view, sizes)}.copy_({results[view.name]})"

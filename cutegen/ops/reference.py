@@ -46,7 +46,9 @@ def reference_of(
     names = {t.name: t.argument for t in spec.tensors} | {s.name: s.argument for s in spec.scalars}
     names |= broadcast_outputs(spec, statements, variables)
     taken = _taken(written, statements)
-    names |= {t.name: variables.free(f"old_{t.argument}") for t in taken if t.writes}
+    rows = [t for t in _read(written, statements) if t.segments and cut]
+    old = {t.name: variables.free(f"old_{t.argument}") for t in (*taken, *rows) if t.writes}
+    names |= old
     tensors = frozenset(t.name for t in spec.tensors)
     modes = dict.fromkeys(c.mode for typed in statements for c in coords(typed.value))
     coordinates = {mode: variables.free(f"coord_{mode}") for mode in axes_of(spec) if mode in modes}
@@ -61,8 +63,8 @@ def reference_of(
     read = {node.id for typed in statements for node in walk(typed.value) if isinstance(node, Name)}
     lines, sizes = view_lines(written, tuple(read))
     lines += [f"{names[t.name]} = {t.argument}[{place_index(written, t)}]" for t in taken]
-    lines += segment_rows(written, statements, cut)
-    lines += [line for t in _read(written, statements) for line in _repeated(written, t)]
+    lines += segment_rows(written, statements, cut, old)
+    lines += [line for t in _read(written, statements) for line in _repeated(written, t, sizes)]
     lines += [*coordinate_lines(spec, coordinates, sizes), *broadcasts(spec, statements, names)]
     lines += [*(assigned(products[b], text) for b, text in multiplied.items()), *printed]
     scalars = {
@@ -73,15 +75,20 @@ def reference_of(
     return Reference(tuple(lines), tuple(results), scalars, tuple(printer.constants))
 
 
-def _repeated(spec: KernelSpec, tensor: Tensor) -> list[str]:
-    """The statements that repeat each element of a tensor along its blocks, as far as the modes go; none without."""
+def _repeated(spec: KernelSpec, tensor: Tensor, sizes: Mapping[str, str]) -> list[str]:
+    """The statements that repeat each element of a tensor along its blocks, as far as the modes go; none without.
+
+    `sizes` has expressions of those that packed arguments have. A size that no input has is that of an output, which
+    the caller then passes.
+    """
     axes = {tensor.shape.index(block.mode): block for block in tensor.blocks}
     if not axes:
         return []
     index, text = list[str](), tensor.argument
     for axis, mode in enumerate(tensor.spread):
-        having = next((t for t in spec.inputs if mode in t.shape), spec.lead)
-        size = f"{having.argument}.shape[{having.shape.index(mode)}]" if having.reads else str(spec.static.get(mode))
+        having = next((t for t in (*spec.inputs, *spec.outputs) if mode in t.shape and t.view is None), None)
+        size = str(spec.static.get(mode, sizes.get(mode)))
+        size = f"{having.argument}.shape[{having.shape.index(mode)}]" if having is not None else size
         if axis in axes:
             text += f".repeat_interleave({axes[axis].size}, {axis})"
         index.append(f": {size}" if axis in axes else ":")
@@ -105,12 +112,17 @@ def assigned(name: str, text: str) -> str:
     return call(f"{name} = {head}", [inner], ")", 4) if text.startswith(head) else f"{name} = {text}"
 
 
-def segment_rows(spec: KernelSpec, statements: Sequence[Typed], cut: bool = True) -> list[str]:
+def segment_rows(
+    spec: KernelSpec,
+    statements: Sequence[Typed],
+    cut: bool = True,
+    renamed: Mapping[str, str] = MappingProxyType({}),
+) -> list[str]:
     """The statements that take the rows of segments from tensors; none where no mode is cut into them. Where they are
-    not `cut`, segments have all rows.
+    not `cut`, segments have all rows. `renamed` has other names for them, by the names of tensors.
     """
     read = {node.id for typed in statements for node in walk(typed.value) if isinstance(node, Name)}
-    return [*rows_of_segments(spec, read | spec.factors, LENGTHS, cut=cut)] if spec.segments else []
+    return [*rows_of_segments(spec, read | spec.factors, LENGTHS, cut=cut, renamed=renamed)] if spec.segments else []
 
 
 def in_order(spec: KernelSpec, outputs: Sequence[Stored]) -> list[Stored]:

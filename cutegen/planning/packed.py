@@ -37,9 +37,11 @@ def _say_misaligned(spec: KernelSpec, argument: Tensor, view: Tensor, report: Re
     unit = (view.align or 1) // view.dtype.bytes
     message = f"accesses to `{view.name}` need {view.align}-byte alignment, and its elements may lie elsewhere"
     notes = (f"it is {view.view}, which starts at {start}; {view.align} bytes are {unit} elements",)
-    promise = ", ".join(f"{mode}: {unit}" for mode in free)
-    help = f"write `divisible: {{{promise}}}`, " if free else "write "
-    help += "or `fallback: narrow` in the schedule's `copy`"
+    promised = {**spec.divisible, **dict.fromkeys(free, unit)}
+    promise = ", ".join(f"{mode}: {promised[mode]}" for mode in free)
+    helps = aligned(argument, view, spec.static, promised) >= (view.align or 1)
+    help = f"write `divisible: {{{promise}}}`, or " if helps else "write "
+    help += "`fallback: narrow` in the schedule's `copy`"
     report.say("CG145", message, "tensors", view.name, "view", notes=notes, help=help)
 
 

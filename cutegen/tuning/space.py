@@ -62,6 +62,7 @@ class Space:
 def make_space(raw: Mapping[str, Any], specs: tuple[KernelSpec, ...]) -> Space:
     """The space of a document, which is plain data, with its resolved kernels."""
     tune: Mapping[str, list[Any]] = raw.get("tune", {})
+    specs = tuple(spec.by_view for spec in specs)  # as families know them
     first = specs[0]
     schedule = _named(raw.get("schedule", {}), first)
     named = tuple(tuple(path.split(".")[1:]) for path in tune)
@@ -90,5 +91,5 @@ def neighbours(space: Space, schedule: Mapping[str, Any], spec: KernelSpec) -> I
     """
     if space.named:
         return
-    for choice in space.family.refinements(spec):
+    for choice in space.family.refinements(spec.by_view):
         yield space.changed(schedule, choice)

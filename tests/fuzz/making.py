@@ -15,6 +15,7 @@ from tests.fuzz.chance import Chance
 from tests.fuzz.contract import contract
 from tests.fuzz.elementwise import elementwise
 from tests.fuzz.gemm import gemm
+from tests.fuzz.modes import with_modes
 from tests.fuzz.probe import probe
 from tests.fuzz.rowwise import rowwise
 from tests.fuzz.spoiling import spoil, spoil_text
@@ -92,6 +93,8 @@ def make_small(seed: int, number: int) -> Made:
 def _document(chance: Chance, small: bool = False) -> dict[str, Any]:
     op = chance.weighted(OPS)
     data = {"cutegen": 1, "kernel": "trial"} | MAKERS[op](chance, small)
+    if op not in ("probe", "contract") and chance.odds(0.12):
+        data = with_modes(chance, data)
     if op != "probe" and chance.odds(0.12):
         data = with_cases(chance, data, small)
     if small:

@@ -18,6 +18,7 @@ from cutegen.codegen import Module, generate
 from cutegen.language.diagnostics import SpecError
 from cutegen.language.schema import schema_text
 from cutegen.measuring.shapes import shapes_of
+from cutegen.planning.scalars import measured_scalars
 from cutegen.tuning.space import make_space
 
 Spec = dict[str, Any]
@@ -295,6 +296,7 @@ PERTURBED: dict[str, list[tuple[Spec, str, Any, str]]] = {
     "verify.tolerance": [(ELEMENTWISE, "verify.tolerance", {}, VERDICT)],
     "verify.tolerance.rtol": [(ELEMENTWISE, "verify.tolerance.rtol", 1e-3, VERDICT)],
     "bench": [(ELEMENTWISE, "bench", {}, MEASURED)],
+    "bench.scalars": [(ELEMENTWISE, "bench.scalars", {"alpha": 2.5}, MEASURED)],
     "bench.shapes": [(ELEMENTWISE, "bench.shapes", [{"M": 65, "N": 132}], MEASURED)],
     "verify.tolerance.atol": [(ELEMENTWISE, "verify.tolerance.atol", 1e-3, VERDICT)],
     "torch": [(ELEMENTWISE, "torch", {"op": "mylib::other"}, TEXT)],
@@ -656,7 +658,8 @@ def test_perturbation(base: Spec, path: str, value: Any, effect: str) -> None:
     elif effect == SPACE:
         assert before.text == after.text and space(base) != space(other)
     elif effect == MEASURED:
-        assert shapes_of(before.spec) != shapes_of(after.spec)
+        measured = [(shapes_of(made.spec), measured_scalars(made.spec)) for made in (before, after)]
+        assert measured[0] != measured[1]
     elif effect == VERDICT:
         pytest.importorskip("torch")
         assert verdicts(before) != verdicts(after)

@@ -12,7 +12,7 @@ from cutegen.expressions.tree import Binary, Call, Cast, Coord, Expr, Literal_, 
 from cutegen.language.model import KernelSpec
 from cutegen.language.reader import read_specs
 
-SIZES = {"A": 2, "B": 2, "M": 3, "N": 5, "T": 3, "H": 2, "D": 4, "Q": 3, "K": 5, "G": 2}
+SIZES = {"A": 2, "B": 2, "M": 3, "N": 5, "T": 3, "H": 2, "D": 4, "Q": 3, "K": 5, "G": 2, "KB": 2}
 ROWS = {"x": "M,N f64", "y": "M,N f64", "z": "M,N f64", "w": "M f64"}
 VALUES = {name: of(named(name, text.split()[0].split(","))) for name, text in ROWS.items()}
 """The meaning of names in a text of `numbers`, in sums."""

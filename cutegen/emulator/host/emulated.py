@@ -288,9 +288,9 @@ def _resized(launches: Sequence[Launch], blocks: int) -> Launch:
 
 
 def _named(asked: Launch, bound: Sequence[BoundTensor]) -> list[BoundTensor]:
-    """The tensors whose address is among the parameters of a launch."""
+    """The tensors into which a parameter of a launch points: at their start, or further on, where a view begins."""
     words = _words(asked.parameters)
-    return [tensor for tensor in bound if tensor.told in words]
+    return [tensor for tensor in bound if any(tensor.told <= word <= tensor.told_last for word in words)]
 
 
 def _asked(made: Build, arguments: Sequence[TensorArgument | bool | int | float]) -> list[Launch]:

@@ -80,6 +80,15 @@ class BoundTensor:
         return self.at if self.fold is None else self.fold.address
 
     @property
+    def told_last(self) -> int:
+        """The byte address of the last element, as the kernel gets it; of no elements that of the first."""
+        if self.fold is None:
+            return self.told + max(0, self.span - self.itemsize)
+        extents = list(self.shape)
+        extents[self.fold.mode] = int(self.fold.coordinates[-1]) + 1
+        return self.told + sum(max(0, n - 1) * step for n, step in zip(extents, self.fold.strides, strict=True))
+
+    @property
     def span(self) -> int:
         """How many bytes there are from the first byte of the first element to the last byte of the last one."""
         if 0 in self.shape:

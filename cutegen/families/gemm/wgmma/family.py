@@ -154,6 +154,8 @@ divisible: {N: 8}
     def place_of(self, plan: WarpspecializedPlan, sizes: Mapping[str, int], start: Mapping[str, int]) -> int | None:
         from cutegen.families.gemm.wgmma.pictures import walk_of
 
+        if plan.segments is not None:  # the ends say which tile comes at which place
+            return None
         modes = plan.spec.output.shape
         return walk_of(plan).over(sizes[mode] for mode in modes).block([start[mode] for mode in modes])[0]
 
