@@ -1,6 +1,4 @@
-"""What modes may be besides sizes, put into documents by chance: views of packed arguments, elements that are taken at
-places, values of blocks, and segments of rows.
-"""
+"""Packed arguments, elements taken at places, values of blocks, and segments of rows, put into documents by chance."""
 
 from __future__ import annotations
 

@@ -10,6 +10,8 @@ from tests.fuzz.several_modes import with_several_modes
 from tests.fuzz.statements import Writer
 
 FUNCTIONS = ("sum", "mean", "max", "min")
+SCANS = ("cumsum", "cumprod")
+KEPT = "Kept"  # the mode of the largest values
 
 
 def rowwise(chance: Chance, small: bool) -> dict[str, Any]:
@@ -34,6 +36,8 @@ def rowwise(chance: Chance, small: bool) -> dict[str, Any]:
         document |= declare.expect(chance)
     if not small and chance.odds(0.1):
         document["tune"] = {"schedule.threads_per_row": [16, 64], "schedule.keep": ["reload", "registers"]}
+    if 1 < rank < 5 and row == modes[-1] and chance.odds(0.1):
+        return _with_selection(chance, document, modes, row, small)
     if 1 < rank < 5 and row == modes[-1] and chance.odds(0.2):
         return with_several_modes(chance, document, row)
     return document
@@ -94,6 +98,10 @@ def _compute(
             statements.append(f"v{number} = {elements.number()}")
             elements.types[f"v{number}"] = "f32"
             along[f"v{number}"] = "f32"
+        if chance.odds(0.08):
+            statements.append(f"c{number} = {chance.choice(SCANS)}({elements.number(2)}, {row})")
+            elements.types[f"c{number}"] = "f32"
+            along[f"c{number}"] = "f32"
     unused = {*inputs, *scalars, *(s.split(" = ")[0] for s in statements)}
     unused -= {
         word
@@ -119,6 +127,27 @@ def _compute(
         unused -= writer.used
         writer.types = before
     return statements
+
+
+def _with_selection(
+    chance: Chance, document: dict[str, Any], modes: list[str], row: str, small: bool
+) -> dict[str, Any]:
+    """The document with outputs of the largest values of a row, or of their places."""
+    read = [name for name, t in document["tensors"].items() if row in t["shape"] and t.get("role", "in") == "in"]
+    if not read:
+        return document
+    x = chance.choice([chance.choice(read), f"abs({chance.choice(read)})", f"{chance.choice(read)} * 0.5"])
+    added, compute = dict[str, Any](), list[str](document["compute"])
+    if chance.odds(0.8):
+        added["Top"] = declare.tensor(chance, [*modes[:-1], KEPT], "f32", small, role="out")
+        compute.append(chance.choice([f"Top = topk({x}, {row}, {KEPT})", f"Top = 2 * topk({x}, {row}, {KEPT})"]))
+    if not added or chance.odds(0.6):
+        added["At"] = declare.tensor(chance, [*modes[:-1], KEPT], "i32", small, role="out")
+        compute.append(f"At = argtopk({x}, {row}, {KEPT})")
+    fixed = document.get("static", {})
+    fixed = {**fixed, KEPT: chance.choice([n for n in (1, 2, 3, 5, 8, 16) if n <= fixed.get(row, 16)])}
+    found = {**document, "tensors": {**document["tensors"], **added}, "compute": compute, "static": fixed}
+    return {key: value for key, value in found.items() if key not in ("verify", "bench")}
 
 
 def _schedule(chance: Chance, modes: list[str], row: str, small: bool) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -34,7 +34,7 @@ def test_specs_by_chance_are_kernels_or_are_refused(first: int, count: int, tmp_
     assert not tally.findings, tally.findings
     good = tally.accepted.total()
     assert good > count / 4, "most specs should come near to being kernels"
-    assert len(tally.codes) > 20, "and the others should fail in many ways"
+    assert len(tally.codes) > count / 4, "and the others should fail in many ways"
 
 
 def test_every_op_has_a_maker_of_specs_most_of_which_are_kernels() -> None:
