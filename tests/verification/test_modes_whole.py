@@ -51,6 +51,15 @@ modes: {NB: {blocks: N, size: 16}}
 compute: Y = 2 * S
 targets: [sm_80]
 """,
+    "blocks of a mode beside that of wide accesses": """\
+op: elementwise
+tensors:
+  S: {shape: [MB, N], dtype: f32}
+  Y: {shape: [M, N], dtype: f32, role: out}
+modes: {MB: {blocks: M, size: 16}}
+compute: Y = 2 * S
+targets: [sm_80]
+""",
     "segments of an output that is read": """\
 op: gemm
 tensors:

@@ -69,6 +69,7 @@ class Narrowing:
         """Template variables of `common/launches.j2`."""
         return {
             "narrowing": self.applies,
+            "has_blocks": any(operand.tensor.blocks for operand in self.operands),
             "empty_fits": self._length if self.empty else "",
             "fitting": self._terms(self.vector, "VECTOR", self._constant),
             "words_fitting": self._terms(self.word, "WORD", self._word) if self.word else [],
