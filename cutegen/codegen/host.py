@@ -268,9 +268,12 @@ def _results(plan: Plan) -> dict[str, Any]:
     outputs = [tensor.argument for tensor in spec.outputs]
     reference = op_of(plan.spec).reference(plan)
     results = {t.name: x for t, x in zip(plan.spec.outputs, reference.results, strict=True)}
-    packed = [t for t in spec.outputs if t.views]
-    passed = {t.name for t in packed if not can_be_made(spec, t)}
-    lines = [x for t in packed for x in views.packed_results(spec, t, results, passed=t.name in passed)]
+    lines = [
+        line
+        for t in spec.outputs
+        if t.views
+        for line in views.packed_results(spec, t, results, passed=not can_be_made(spec, t))
+    ]
     quoted = [f"`{output}`" for output in outputs]
     told = " and ".join([", ".join(quoted[:-1]), quoted[-1]] if quoted[:-1] else quoted)
     made = [t.argument if t.views else _made_of(spec, t, results[t.name]) for t in spec.outputs]

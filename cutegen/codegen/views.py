@@ -285,7 +285,7 @@ def packed_results(
     spec: KernelSpec, argument: Tensor, results: Mapping[str, str], *, inplace: bool = False, passed: bool = False
 ) -> Iterator[str]:
     """The statements of `reference` that make what is returned for a packed argument, or with `inplace` that write it;
-    `results` has the values of tensors by name. One that is `passed` by all callers is not written either.
+    `results` has the values of tensors by name. One that every caller has `passed` is not written.
     """
     sizes = view_lines(spec, ())[1]
     name = argument.argument

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from cutegen.expressions.constants import limits
 from cutegen.language.asked import op_named
 from cutegen.language.context import Context
 from cutegen.language.kinds import Record
@@ -43,9 +44,13 @@ def bench(ctx: Context, promises: Promises, scalars: tuple[Scalar, ...]) -> Benc
         if (dtype := types.get(name)) is None:
             message = f"`{shown(name)}` is not a scalar of this kernel"
             ctx.say("CG121", message, *where, key=True, help=suggestion(name, types, "scalars"))
-        elif not dtype.is_float and not (value.is_integer() and dtype.range[0] <= value <= dtype.range[1]):
-            help = "write a whole number from {} to {}".format(*dtype.range)
-            ctx.say("CG105", f"`{name}` is {dtype.value}, which has no {value:g}", *where, help=help)
+            continue
+        low, high = limits(dtype)
+        inside = low <= value <= high
+        fits = inside or not math.isfinite(value) if dtype.is_float else inside and value.is_integer()
+        if not fits:
+            span = f"number from {low:.7g} to {high:.7g}" if dtype.is_float else f"whole number from {low} to {high}"
+            ctx.say("CG105", f"`{name}` is {dtype.value}, which has no {value:g}", *where, help=f"write a {span}")
     return read
 
 

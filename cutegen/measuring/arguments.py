@@ -115,8 +115,8 @@ def make_arguments(
     first = tuple(_tensor(t, spec, sizes, generator, meanings.get(t.name)) for t in spec.tensors)
     copies = [first, *(tuple(map(like, first)) for _ in range(sets - 1))]
     originals = {i: like(first[i]) for i, t in enumerate(spec.tensors) if t.role == "inout"}
-    own = {name: value for name, value in (found.at if found else {}).items() if name not in spec.bench.scalars}
-    scalars = {**measured_scalars(spec), **own}
+    scalars = measured_scalars(spec)
+    scalars |= {name: value for name, value in (found.at if found else {}).items() if name not in spec.bench.scalars}
     return Arguments(spec, dict(sizes), tuple(copies), scalars, originals, l2)
 
 

@@ -48,26 +48,27 @@ def reached(found: Walked, sizes: Mapping[str, int], scalars: Mapping[str, int |
 
     Bounds by elements of tensors are left out.
     """
-    first, end = [(0, 0)], [(0, sizes[found.walked])]  # places: a factor of the row's, and a number
+    ends = {False: [(0, 0)], True: [(0, sizes[found.walked])]}  # first places, and those after the last ones
     for bound in bounds(found):
-        values = [scalars.get(term.id) if isinstance(term, Name) else _size(term, sizes) for term, _ in bound.terms]
-        factors = [factor for _, factor in bound.terms]
-        number = bound.number + sum(int(x) * factor for x, factor in zip(values, factors, strict=True) if x is not None)
-        if None not in values and bound.last:
-            end.append((bound.row, number + 1))
-        elif None not in values:
-            first.append((bound.row, number))
-
-    def place(of: tuple[int, int], row: int) -> int:
-        return of[0] * row + of[1]
-
-    rows = range(sizes[found.rows[0]])
-    return sum(max(0, min(place(x, row) for x in end) - max(place(x, row) for x in first)) for row in rows)
+        rest = [_value(term, sizes, scalars) for term, _ in bound.terms]
+        if None not in rest:
+            terms = sum(
+                factor * value for (_, factor), value in zip(bound.terms, rest, strict=True) if value is not None
+            )
+            ends[bound.last].append((bound.row, bound.number + terms + bound.last))
+    total = 0
+    for row in range(sizes[found.rows[0]]):
+        first = max(factor * row + number for factor, number in ends[False])
+        total += max(0, min(factor * row + number for factor, number in ends[True]) - first)
+    return total
 
 
-def _size(term: Expr, sizes: Mapping[str, int]) -> int:
-    assert isinstance(term, Len)
-    return sizes[term.mode]
+def _value(term: Expr, sizes: Mapping[str, int], scalars: Mapping[str, int | float | bool]) -> int | None:
+    """The value of a size or a scalar; None of a tensor, which has several."""
+    if isinstance(term, Len):
+        return sizes[term.mode]
+    assert isinstance(term, Name)
+    return int(scalars[term.id]) if term.id in scalars else None
 
 
 def _bounds(condition: Binary, found: Walked) -> Iterator[Bound]:

@@ -37,8 +37,10 @@ def _with_views(chance: Chance, document: dict[str, Any]) -> dict[str, Any]:
     before, mode, after = shape[:cut], shape[cut], shape[cut + 1 :]
     commas = ":, " * cut
     whole: list[str]
-    kinds_of_views = ["parts", "parts", "steps", "planes", "ends"]
-    match chance.choice(kinds_of_views[: 2 if role == "out" and len(names) == 1 else 4 if role == "out" else 5]):
+    forms = ["parts", "parts", "steps", "planes", "ends"]
+    if role == "out":  # of which views leave nothing unwritten
+        forms = forms[:2] if len(names) == 1 else forms[:4]
+    match chance.choice(forms):
         case "parts":
             count = len(names) if role == "out" and chance.odds(0.9) else max(2, chance.choice([len(names), 3]))
             whole = [*before, f"{count}*{mode}", *after]
@@ -52,9 +54,7 @@ def _with_views(chance: Chance, document: dict[str, Any]) -> dict[str, Any]:
             views = [f"[..., {i}]" for i in chance.sample(range(2), len(names))]
         case _:
             whole = [*before, f"{mode} + {chance.choice([1, 4, 8, 16])}", *after]
-            names, views = names[:1], [f"[{commas}{chance.choice(['', '-'])}{mode}:]"]
-            if views[0].endswith(f" {mode}:]") or views[0] == f"[{mode}:]":
-                views = [f"[{commas}:{mode}]"]
+            names, views = names[:1], [chance.choice([f"[{commas}:{mode}]", f"[{commas}-{mode}:]"])]
     packed: dict[str, Any] = {"shape": whole, "dtype": tensors[name]["dtype"], "role": role}
     if "major" in tensors[name] and tensors[name]["major"] in [*before, *after]:
         packed["major"] = tensors[name]["major"]

@@ -105,7 +105,7 @@ def _set_field(chance: Chance, data: dict[str, Any], known: list[Place]) -> None
     shapes = [t["shape"] for t in declared if isinstance(t, dict) and isinstance(t.get("shape"), list)]
     names = list(dict.fromkeys([*names, *(str(mode) for shape in shapes for mode in shape)])) or ["M"]
     op = data.get("op")
-    op = op if op in ("elementwise", "gemm", "probe", "rowwise") else "elementwise"
+    op = op if op in ("contract", "elementwise", "gemm", "probe", "rowwise") else "elementwise"
     way, kind = fields.steps(chance, op, names)
     node = schedule
     for step in way[:-1]:

@@ -122,6 +122,8 @@ def test_scalars_have_the_values_that_the_spec_gives_to_measure_with() -> None:
         ("{Q: 3}", "CG121", "scalars: scale, cap, left"),
         ("{left: 2.5}", "CG105", "write a whole number from -2147483648"),
         ("{left: 1.0e+12}", "CG105", "write a whole number from -2147483648"),
+        ("{left: .inf}", "CG105", "write a whole number from -2147483648"),
+        ("{scale: -1.0e+39}", "CG105", "write a number from -3.402823e+38 to 3.402823e+38"),
     ],
 )
 def test_a_value_of_a_scalar_must_be_one(scalars: str, code: str, words: str) -> None:

@@ -42,6 +42,12 @@ def test_named_values_are_combined() -> None:
     assert sorted(found) == sorted((m, k, s) for m, k in ((128, 8), (64, 8), (64, 16), (100, 8)) for s in (2, 3, 4))
 
 
+@pytest.mark.parametrize("name", ["swiglu_packed", "qk_norm_packed"])
+def test_packed_arguments_have_spaces_too(name: str) -> None:
+    space = space_of((SPECS / f"{name}.yaml").read_text(encoding="utf-8"))
+    assert len(list(space.schedules(0, 3))) == 3
+
+
 def test_the_seed_decides_the_order_and_nothing_else() -> None:
     space = space_of(TUNED)
     first, again, other = (list(map(repr, space.schedules(seed))) for seed in (1, 1, 2))

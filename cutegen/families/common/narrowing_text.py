@@ -69,7 +69,7 @@ class Narrowing:
         """Template variables of `common/launches.j2`."""
         return {
             "narrowing": self.applies,
-            "has_blocks": any(operand.tensor.blocks for operand in self.operands),
+            "has_blocks": any(o.tensor.blocks for o in self._moved()),
             "empty_fits": self._length if self.empty else "",
             "fitting": self._terms(self.vector, "VECTOR", self._constant),
             "words_fitting": self._terms(self.word, "WORD", self._word) if self.word else [],

@@ -25,8 +25,4 @@ def check_schedule(
             ctx.unknown_mode(mode, tiled, "schedule", "tiler", mode)
         elif mode not in tiled:
             message = f"a tile has all of `{mode}`, or one place along it"
-            help = f"a tiler has {' and '.join(tiled)}"
-            if mode in found.rows:
-                a, b = found.scores.a, found.scores.b
-                help += f"; for tiles along {mode}, put it in `{a}` where `{b}` has {found.walked}"
-            ctx.say("CG203", message, "schedule", "tiler", mode, key=True, help=help)
+            ctx.say("CG203", message, "schedule", "tiler", mode, key=True, help=f"a tiler has {' and '.join(tiled)}")

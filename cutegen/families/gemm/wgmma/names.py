@@ -105,7 +105,7 @@ SCALE_LOCALS = frozenset(
     {
         *("CHUNK", "acc_block", "added", "chunk", "count", "found", "k", "l_next", "layout", "m_next", "n_next"),
         *("next_A", "next_B", "products", "row_block", "scales", "thr_rows", "add_scaled", "load_scales_A"),
-        *("load_scales_B", "multiply_scales"),
+        *("load_scales_B", "multiply_scales", "tile_places"),
     }
 )
 """Those besides of a kernel whose operands have scales."""
