@@ -216,12 +216,12 @@ class Family(ABC, Generic[S, P]):
 
     def band(self, plan: P) -> tuple[str, int] | None:
         """The mode of the output whose tiles are walked in bands, all of a band's before the next tile along the other
-        mode, and how many tiles those are; None where there are no bands.
-        """
+        mode, and how many tiles those are; None where there are no bands."""
         return None
 
-    def largest(self, plan: P) -> Mapping[str, int]:
-        """The largest sizes that the kernel's grids can count, by mode, where a tensor may have larger ones."""
+    def largest(self, plan: P, beside: Mapping[str, int] | None = None) -> Mapping[str, int]:
+        """The largest sizes that the kernel's grids can count, by mode, where a tensor may have larger ones. `beside`
+        has the sizes of the other modes, which else have one tile each."""
         return {}
 
     def arithmetic(self, spec: KernelSpec[S]) -> Arithmetic:

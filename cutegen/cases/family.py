@@ -119,11 +119,11 @@ class CasesFamily(Family[Cases, CasesPlan]):
     def scratch(self, plan: CasesPlan) -> Iterator[Scratch]:
         return (one for case in plan.cases for one in family_of(case.spec).scratch(case))
 
-    def largest(self, plan: CasesPlan) -> Mapping[str, int]:
+    def largest(self, plan: CasesPlan, beside: Mapping[str, int] | None = None) -> Mapping[str, int]:
         """The largest sizes that every case takes."""
         found: dict[str, int] = {}
         for case in plan.cases:
-            for mode, most in family_of(case.spec).largest(case).items():
+            for mode, most in family_of(case.spec).largest(case, beside).items():
                 found[mode] = min(most, found.get(mode, most))
         return found
 

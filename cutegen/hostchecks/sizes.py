@@ -15,6 +15,7 @@ from cutegen.hostchecks.packed import between, telling
 from cutegen.hostchecks.parts import COORDINATES
 from cutegen.hostchecks.strides import as_torch_makes_it, far_along, odd_along, odd_along_all
 from cutegen.language.model import KernelSpec, Tensor
+from cutegen.language.taken import lacking
 from cutegen.verification.asked import op_of
 from cutegen.verification.cases import Case, strides_for
 from cutegen.verification.executor import CannotRun
@@ -106,6 +107,11 @@ def _having(spec: KernelSpec, mode: str) -> list[Tensor]:
     return [tensor for tensor in spec.tensors if mode in tensor.shape]
 
 
+def _having_blocks(spec: KernelSpec, mode: str) -> list[Tensor]:
+    """The tensors with an element for each block of a mode: of another size they have other sizes."""
+    return [tensor for tensor in spec.tensors if any(block.of == mode for block in tensor.blocks)]
+
+
 def _disagreeing(host: Host) -> Iterator[Check]:
     """Sizes that differ between tensors, that are fixed, or that a number does not divide."""
     spec, sizes = host.spec, host.case.sizes
@@ -120,6 +126,7 @@ def _disagreeing(host: Host) -> Iterator[Check]:
             for tensor in having:  # sizes of 1 as well, which torch would repeat
                 what, other = f"{mode} is {size}, elsewhere {sizes[mode]}", {**sizes, mode: size}
                 yield host.refuses(tensor.argument, what, made_of(host, [tensor.name], other), arguments)
+        names += [t.name for t in _having_blocks(spec, mode)]
         if mode in spec.static and having:
             what = f"{mode} is {larger[mode]}, fixed at {spec.static[mode]}"
             yield host.refuses(arguments[0], what, made_of(host, names, larger), arguments)
@@ -150,6 +157,7 @@ def _not_taken(host: Host) -> Iterator[Check]:
         refused = family_of(spec).refused(spec.by_view, more)
         if refused is not None:
             names, arguments = ([getattr(t, key) for t in telling(spec, mode)] for key in ("name", "argument"))
+            names += [t.name for t in _having_blocks(spec, mode)]
             arguments += [spec.output.argument] * (spec.output.argument not in arguments)
             yield host.refuses(spec.output.argument, refused, made_of(host, names, more), arguments)
             return
@@ -174,7 +182,7 @@ def _meaningless_strides(host: Host, of: str) -> Iterator[Check]:
             having = _having(spec, mode)
             if not having:  # of a size that is computed more than one element is left
                 continue
-            if family_of(spec).refused(spec.by_view, sizes) is not None:
+            if not _can_be(spec, sizes):
                 continue
             made = made_of(host, [t.name for t in spec.tensors], sizes)
             for tensor in having:
@@ -183,15 +191,24 @@ def _meaningless_strides(host: Host, of: str) -> Iterator[Check]:
 
 
 def where_strides_mean_nothing(host: Host) -> Iterator[tuple[str, dict[str, int]]]:
-    """Modes that may have size 1, along which nothing steps, each with the sizes of such a call."""
+    """Modes that may have size 1, along which nothing steps, each with the sizes of such a call, if there is one."""
     spec = host.spec
     for mode in (m for m in spec.modes if m not in spec.static and spec.divisible.get(m, 1) == 1):
         sizes = {**host.case.sizes, mode: 1}
         written = {name for t in spec.tensors if t.writes for _, name in t.at}
         indices = [spec.tensor(name) for t in spec.tensors for m, name in t.at if m == mode and name in written]
-        sizes |= {m: 1 for index in indices for m in index.shape}  # no two elements are written at one place
-        if family_of(spec).refused(spec.by_view, sizes) is None:
-            yield mode, sizes
+        # no two elements are written at one place
+        sizes |= {m: spec.static.get(m, max(1, spec.divisible.get(m, 1))) for index in indices for m in index.shape}
+        for fitting in (sizes, family_of(spec).accepted(spec.by_view, dict(sizes))):
+            if fitting is not None and fitting[mode] == 1 and _can_be(spec, fitting):
+                yield mode, fitting
+                break
+
+
+def _can_be(spec: KernelSpec, sizes: Mapping[str, int]) -> bool:
+    """Whether a call can have these sizes, with as many places as elements are written at."""
+    together = family_of(spec).refused(spec.by_view, sizes) is None
+    return spec.takes(sizes) and lacking(spec.by_view.tensors, sizes) is None and together
 
 
 def _fixed_at_one(host: Host) -> Iterator[tuple[str, dict[str, int]]]:
@@ -204,7 +221,8 @@ def _limits(host: Host) -> Iterator[Check]:
     spec = host.spec
     covered = family_of(spec).covered(host.plan)
     free = [mode for mode in spec.lead.shape if mode not in spec.static]
-    least = {m: spec.static.get(m, max(1, _uncopied(host).divisible.get(m, 1))) for m in spec.modes}
+    least = least_of(host)
+    fitting = family_of(spec).accepted(spec.by_view, dict(least)) or least
 
     def rounded(mode: str, size: int) -> int:
         return -(-size // least[mode]) * least[mode]
@@ -216,6 +234,9 @@ def _limits(host: Host) -> Iterator[Check]:
         yield from _far(host, {**least, mode: rounded(mode, most + 1)}, f"{mode} of {_BLOCKS + 1} tiles")
         most = min(COORDINATES, family_of(spec).largest(host.plan).get(mode, COORDINATES)) // least[mode] * least[mode]
         yield from _far(host, {**least, mode: most}, f"{mode} of {most} elements", taken=True)
+        beside = family_of(spec).largest(host.plan, fitting).get(mode, most) // fitting[mode] * fitting[mode]
+        if 0 < beside < most:  # tiles of other modes count as well
+            yield from _far(host, {**fitting, mode: beside}, f"{mode} of {beside} elements", taken=True)
         if (more := most + least[mode]) <= COORDINATES:
             yield from _far(host, {**least, mode: more}, f"{mode} of {more} elements")
         yield from _far(host, {**least, mode: rounded(mode, _COORDINATES)}, f"{mode} of 2^31 elements", taken=False)
@@ -234,6 +255,12 @@ def _limits(host: Host) -> Iterator[Check]:
         yield from _far(host, sizes, f"{free[0]} and {free[1]} of 2^31 tiles")
         sizes = {**least, free[0]: rounded(free[0], 1 << 16), free[1]: rounded(free[1], 3 << 14)}
         yield from _far(host, sizes, f"{spec.output.argument} of more than 2^31 elements")
+
+
+def least_of(host: Host) -> dict[str, int]:
+    """The least size of each mode that is not 0, in calls that copy nothing."""
+    spec, divisible = host.spec, _uncopied(host).divisible
+    return {mode: spec.static.get(mode, max(1, divisible.get(mode, 1))) for mode in spec.modes}
 
 
 def _uncopied(host: Host) -> KernelSpec:
@@ -309,9 +336,8 @@ def _far(host: Host, sizes: Mapping[str, int], what: str, taken: bool | None = N
     if accepted is None or max(accepted.values()) > 2 * max(sizes.values()):
         return
     largest = max(max(t.extents(accepted), default=1) for t in spec.tensors)
-    blocks = family_of(spec).blocks(host.plan, accepted) if taken else 0
-    if taken and (largest > COORDINATES or blocks >= _COORDINATES):
-        taken = None  # packed arguments are larger than their views, and fixed sizes may make more tiles of each size
+    if taken and (largest > COORDINATES or not _counted(host, accepted)):
+        taken = None  # packed arguments are larger than their views, and other sizes may make more tiles of each size
     if taken is False and accepted != dict(sizes):
         accepted = dict(sizes)  # it is to be refused
     if sum(scratch.bytes(accepted) for scratch in host.scratch) > _SCRATCH:
@@ -346,6 +372,13 @@ def _far(host: Host, sizes: Mapping[str, int], what: str, taken: bool | None = N
         return "" if grids else "is accepted, and nothing is launched"
 
     yield Check(spec.output.argument, ("accepts " if taken else "") + what, run)
+
+
+def _counted(host: Host, sizes: Mapping[str, int]) -> bool:
+    """Whether the kernel counts the blocks and tiles of a call of these sizes."""
+    most = family_of(host.spec).largest(host.plan, sizes)
+    blocks = family_of(host.spec).blocks(host.plan, sizes)
+    return blocks < _COORDINATES and all(sizes[mode] <= size for mode, size in most.items())
 
 
 def _room(host: Host, sizes: Mapping[str, int]) -> int:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from math import prod
+
 from cutegen.atoms.targets import TARGETS
 from cutegen.language.model import KernelSpec
 
@@ -26,3 +29,12 @@ def largest_across(spec: KernelSpec, across: str, tile: int) -> tuple[str, int] 
     """
     largest = most_across(spec) * tile
     return None if across in spec.static and spec.static[across] <= largest else (across, largest)
+
+
+def counted_sizes(most: int, tile: Mapping[str, int], beside: Mapping[str, int] | None) -> dict[str, int]:
+    """The largest size of each mode of a tile, where at most so many tiles can be counted. The other modes have the
+    sizes of `beside`, or one tile.
+    """
+    tiles = {mode: max(1, -(-(beside or {}).get(mode, 1) // extent)) for mode, extent in tile.items()}
+    every = prod(tiles.values())
+    return {mode: most // (every // tiles[mode]) * extent for mode, extent in tile.items()}

@@ -103,8 +103,10 @@ class ElementwiseFamily(Family[ElementwiseSchedule, ElementwisePlan]):
 
         return blocks(plan, sizes)
 
-    def largest(self, plan: ElementwisePlan) -> Mapping[str, int]:
-        return {} if plan.most_tiles is None else {m: plan.most_tiles * size for m, size in plan.tile.items()}
+    def largest(self, plan: ElementwisePlan, beside: Mapping[str, int] | None = None) -> Mapping[str, int]:
+        from cutegen.families.common.raster import counted_sizes
+
+        return {} if plan.most_tiles is None else counted_sizes(plan.most_tiles, plan.tile, beside)
 
     def covered(self, plan: ElementwisePlan) -> dict[str, int]:
         from cutegen.families.elementwise.whole_blocks import covered

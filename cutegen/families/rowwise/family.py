@@ -132,12 +132,14 @@ class RowwiseFamily(Family[RowwiseSchedule, RowwisePlan]):
 
         return scratch(plan)
 
-    def largest(self, plan: RowwisePlan) -> Mapping[str, int]:
+    def largest(self, plan: RowwisePlan, beside: Mapping[str, int] | None = None) -> Mapping[str, int]:
+        from cutegen.families.common.raster import counted_sizes
+
         several = plan.row not in plan.spec.modes  # modes of a row: none of them alone has a bound
         found = {} if plan.walked or plan.longer is not None or several else {plan.row: plan.row_tile}
         if plan.most_tiles is not None:
             rows = {mode: 1 if plan.fewer_threads else size for mode, size in plan.tile.items() if mode != plan.row}
-            found |= {mode: plan.most_tiles * size for mode, size in rows.items()}
+            found |= counted_sizes(plan.most_tiles, rows, beside)
         return found
 
     def covered(self, plan: RowwisePlan) -> dict[str, int]:

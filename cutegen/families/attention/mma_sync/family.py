@@ -88,6 +88,12 @@ class AttentionFamily(Family[AttentionSchedule, AttentionPlan]):
         tiles = -(-sizes[plan.walked.rows[0]] // plan.q.rows)
         return tiles * prod(sizes[mode] for mode in plan.outer)
 
+    def largest(self, plan: AttentionPlan, beside: Mapping[str, int] | None = None) -> Mapping[str, int]:
+        from cutegen.families.common.raster import counted_sizes
+
+        tile = {plan.walked.rows[0]: plan.q.rows, **dict.fromkeys(plan.outer, 1)}
+        return counted_sizes(2**31 - 1, tile, beside)
+
     def arithmetic(self, spec: Spec) -> Arithmetic:
         return TENSOR_16
 

@@ -35,10 +35,10 @@ class StagedFamily(Family[S, P]):
 
         return {**super().templates, "gemm_staged": self.folder / "templates", **templates()}
 
-    def largest(self, plan: P) -> Mapping[str, int]:
+    def largest(self, plan: P, beside: Mapping[str, int] | None = None) -> Mapping[str, int]:
         from cutegen.families.gemm.staged.tile_walk import largest
 
-        return largest(plan)
+        return largest(plan, beside)
 
     def place_of(self, plan: P, sizes: Mapping[str, int], start: Mapping[str, int]) -> int | None:
         from cutegen.families.gemm.staged.pictures import walk_of

@@ -35,11 +35,17 @@ def largest_across(spec: KernelSpec[Any]) -> tuple[str, int] | None:
     return raster.largest_across(spec, across, spec.schedule.tiler[across])
 
 
-def largest(plan: MultistagePlan) -> dict[str, int]:
-    """The largest sizes that the grids of the kernel and of what fills its workspaces can count, by mode."""
+def largest(plan: MultistagePlan, beside: Mapping[str, int] | None = None) -> dict[str, int]:
+    """The largest sizes that the grids of the kernel and of what fills its workspaces can count, by mode. The other
+    modes have the sizes of `beside`, or one tile.
+    """
     of_output = () if plan.largest is None else (plan.largest,)
     of_workspaces = [(x.k, x.largest) for x in plan.workspaces if x.largest is not None]
     found: dict[str, int] = {}
+    if plan.most_tiles is not None:
+        along, across = (plan.spec.output.shape[i] for i in plan.tile_order)
+        bands = {along: plan.tile[along], across: plan.tile[across] * plan.swizzle}
+        found = raster.counted_sizes(plan.most_tiles // plan.swizzle, tile_of_batch(plan.spec, bands), beside)
     for mode, most in (*of_output, *of_workspaces):
         found[mode] = min(most, found.get(mode, most))
     return found

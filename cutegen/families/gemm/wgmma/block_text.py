@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from math import prod
 
 from cutegen.codegen.parts import Constant
+from cutegen.families.common.raster import counted_sizes
 from cutegen.families.gemm.wgmma.blocks import MULTIPROCESSORS, clusters_at_once
 from cutegen.families.gemm.wgmma.plan import WarpspecializedPlan
+from cutegen.parts.acting import value_of
 
 
 def own_columns(plan: WarpspecializedPlan) -> str:
@@ -40,6 +42,26 @@ def most_tiles(plan: WarpspecializedPlan) -> str:
     if not plan.persistent and plan.batch is not None:  # of small matrices there may be so many
         return "2**29 // CLUSTER_M" if beside else "2**29"
     return "(2**31 - 2**16) // CLUSTER_M" if beside else "2**31 - 2**16"
+
+
+def counted(plan: WarpspecializedPlan) -> bool:
+    """Whether there may be more tiles than 32 bits count: the sizes are not all fixed."""
+    return not all(mode in plan.spec.static for mode in plan.spec.output.shape)
+
+
+def largest(plan: WarpspecializedPlan, beside: Mapping[str, int]) -> dict[str, int]:
+    """The largest size of each mode of the output whose tiles can be counted beside the sizes of the others. Each
+    segment of rows may end in a tile.
+    """
+    if not counted(plan):
+        return {}
+    tile = dict(zip((plan.m, plan.n), plan.cluster_tile, strict=True))
+    most = int(value_of(most_tiles(plan), {"CLUSTER_M": plan.cluster[0]}))
+    if plan.segments is None:
+        return counted_sizes(most, tile if plan.batch is None else {**tile, plan.batch: 1}, beside)
+    more = beside.get(plan.segments.of, 1)
+    rows, columns = (max(1, -(-beside.get(mode, 1) // extent)) for mode, extent in tile.items())
+    return {plan.m: (most // columns - more) * tile[plan.m], plan.n: most // (rows + more) * tile[plan.n]}
 
 
 def walkers(plan: WarpspecializedPlan) -> Iterator[Constant]:

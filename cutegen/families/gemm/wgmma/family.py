@@ -141,6 +141,11 @@ divisible: {N: 8}
 
         return blocks(plan, sizes)
 
+    def largest(self, plan: WarpspecializedPlan, beside: Mapping[str, int] | None = None) -> Mapping[str, int]:
+        from cutegen.families.gemm.wgmma.block_text import largest
+
+        return largest(plan, beside or {})
+
     def tiles(self, plan: WarpspecializedPlan, sizes: Mapping[str, int]) -> Tiles:
         from cutegen.families.gemm.wgmma.cases import tiles
 

@@ -11,7 +11,15 @@ from typing import Any
 from cutegen.codegen.formatting import WIDTH, Item
 from cutegen.codegen.parts import Constant, KernelParts, Limit, Padding, case_parameter
 from cutegen.families.gemm.wgmma import allocation
-from cutegen.families.gemm.wgmma.block_text import grid, most_clusters, most_tiles, own_columns, places, walkers
+from cutegen.families.gemm.wgmma.block_text import (
+    counted,
+    grid,
+    most_clusters,
+    most_tiles,
+    own_columns,
+    places,
+    walkers,
+)
 from cutegen.families.gemm.wgmma.blocks import MULTIPROCESSORS
 from cutegen.families.gemm.wgmma.epilogue_text import (
     epilogue_context,
@@ -84,7 +92,7 @@ def _limits(plan: WarpspecializedPlan) -> tuple[Limit, ...]:
 
     Of a batch they count those of one matrix first, so that 64 bits count those of all.
     """
-    if not _counted(plan):
+    if not counted(plan):
         return ()
     counts = []
     for mode, letter in ((plan.m, "M"), (plan.n, "N")):
@@ -95,11 +103,6 @@ def _limits(plan: WarpspecializedPlan) -> tuple[Limit, ...]:
     of_batch = [(*counts, f'sizes["{plan.batch}"]')] if plan.batch is not None else []
     wanted, holds = 'f"at most {MOST_TILES} tiles"', "tiles <= MOST_TILES"
     return tuple(Limit("schedule.tiler", factors, wanted, holds) for factors in (tuple(counts), *of_batch))
-
-
-def _counted(plan: WarpspecializedPlan) -> bool:
-    """Whether there may be more tiles than 32 bits count: the sizes are not all fixed."""
-    return not all(mode in plan.spec.static for mode in plan.spec.output.shape)
 
 
 def constants_of(plan: WarpspecializedPlan) -> tuple[Constant, ...]:
@@ -137,7 +140,7 @@ def _constants(plan: WarpspecializedPlan) -> tuple[Constant, ...]:
             if plan.split > 1 or plan.any_split
             else ()
         ),
-        *([Constant("MOST_TILES", most_tiles(plan), "", tiler)] if _counted(plan) else []),
+        *([Constant("MOST_TILES", most_tiles(plan), "", tiler)] if counted(plan) else []),
         *walkers(plan),
         *([Constant("BAND", str(plan.band), "tiles", f"{walk}.swizzle")] if plan.band > 1 else []),
         Constant("STAGE_BYTES", str(plan.stage_bytes), "of the loads of one stage", tiler),
