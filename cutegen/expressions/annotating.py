@@ -121,6 +121,13 @@ def convert(x: Expr, dtype: Dtype) -> Expr:
     return folded(Cast(x, dtype=dtype, place=x.place))
 
 
+def _inside(x: Expr, dtype: Dtype, count: int) -> Expr:
+    """`x` as `dtype`, where it is inside a reduction. So many reductions are one with that, and have its type."""
+    if not count or not isinstance(x, Reduce):
+        return convert(x, dtype)
+    return replace(x, x=_inside(x.x, dtype, count - 1), dtype=dtype)
+
+
 def _holds(dtype: Dtype, value: float | bool) -> bool:
     """Whether a literal can be written as `dtype` without changing its kind or value."""
     if dtype.is_float:
@@ -269,7 +276,7 @@ class _Annotator:
         result = Dtype.bool if node.function in ("any", "all") else common
         if node.function in ("argmax", "argmin"):
             result = Dtype.i32 if self.narrowed else Dtype.i64
-        return replace(node, x=convert(x, common), dtype=result)
+        return replace(node, x=_inside(x, common, len(node.nested) - 1), dtype=result)
 
     def accumulated(self, x: Expr, adds: bool, asked: Asked) -> Dtype:
         """The type in which many values are added, or multiplied."""

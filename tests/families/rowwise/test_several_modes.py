@@ -299,3 +299,24 @@ def test_what_is_reduced_along_all_modes_of_a_row_varies_along_none(more: str, t
     for case in derive_cases(module.plan)[:4]:
         report = verify_case(module.plan, case, loaded, executor)
         assert report.status == "passed", report.message
+
+
+COUNTED = """\
+cutegen: 1
+kernel: counted
+op: rowwise
+tensors:
+  mask: {shape: [M, C, HW], dtype: bool}
+  X: {shape: [M, C, HW], dtype: f32}
+  Y: {shape: [M, C, HW], dtype: f32, role: out}
+compute: ["count = TEXT", "Y = X * count"]
+static: {C: 3, HW: 7}
+targets: [sm_80]
+"""
+
+
+@pytest.mark.parametrize("text", ["sum(mask, C, HW)", "sum(sum(mask, HW), C)", "sum(mask * 3, C, HW)"])
+def test_truths_are_counted_along_several_modes_in_one_type(text: str, tmp_path: Path) -> None:
+    """Their number along one mode fits in 32 bits, and that along both need not: it is one reduction, in 64 bits."""
+    found = _reports(COUNTED.replace("TEXT", text), tmp_path)
+    assert found and [(one.name, one.message) for one in found if one.status != "passed"] == []
