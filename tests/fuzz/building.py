@@ -63,11 +63,11 @@ def wanted(made: Made) -> str:
 def elements(module: Module) -> int:
     """The elements of an output in all cases, and a part of a gemm's multiply-adds: what running a kernel takes."""
     spec = module.spec
-    summed = [mode for mode in spec.modes if mode not in spec.output.shape]
-    found = 0
+    found, output = 0, spec.by_element.output
+    summed = [mode for mode in spec.modes if mode not in output.shape and mode not in spec.taken]
     for case in derive_cases(module.plan):
         depth = sum(case.sizes[m] for m in summed)
-        found += prod(case.sizes[m] for m in spec.output.shape) * (1 + depth // PRODUCTS)
+        found += prod(output.extents(case.sizes)) * (1 + depth // PRODUCTS)
     return found
 
 

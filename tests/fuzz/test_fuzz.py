@@ -10,17 +10,22 @@ from typing import Any
 import pytest
 from sweep_kit import sampled
 
+from cutegen.codegen import generate
 from cutegen.project.sources import Unit
 from cutegen.registry import ops
 from cutegen.verbs.building.compilation import Compilation
 from cutegen.verification import KernelReport
+from cutegen.verification.cases import derive_cases
 from cutegen.verification.report import CaseReport
 from tests.fuzz import building, trial
-from tests.fuzz.building import wanted
-from tests.fuzz.making import MAKERS, make, make_small
+from tests.fuzz.building import elements, wanted
+from tests.fuzz.chance import Chance
+from tests.fuzz.making import MAKERS, Made, make, make_small
 from tests.fuzz.minimising import minimise
+from tests.fuzz.rowwise import SCANS, rowwise
 from tests.fuzz.tally import Tally
 from tests.fuzz.trial import Depth, attempt
+from tests.fuzz.writing import text_of
 
 SEED = 14
 
@@ -52,6 +57,24 @@ def test_most_small_specs_that_lint_accepts_are_built() -> None:
     assert all(found[f"{op} accepted"] for op in MAKERS), found
     good, large = (sum(count for what, count in found.items() if what.endswith(end)) for end in ("accepted", "large"))
     assert good > large and good > 16, found
+
+
+def test_most_rows_with_scans_and_largest_values_are_kernels() -> None:
+    found: Counter[str] = Counter()
+    for number in range(160):
+        chance = Chance(f"{SEED}/rows/{number}")
+        document = {"cutegen": 1, "kernel": "trial"} | rowwise(chance, True)
+        statements = " ".join(document["compute"])
+        if any(f"{name}(" in statements for name in (*SCANS, "topk", "argtopk")):
+            found[wanted(Made(text_of(document, chance).encode(), "maker", "rowwise", 0))] += 1
+    assert found["accepted"] > found["refused by lint"] and found.total() > 20, found
+
+
+def test_the_elements_of_a_packed_argument_are_those_of_its_views() -> None:
+    packed = "P: {shape: [1*M], dtype: f32, role: out}, Y: {shape: [M], view: 'P[:M]'}"
+    text = SPEC.decode().replace("Y: {shape: [M], dtype: f32, role: out}", packed) + "compute: Y = X\n"
+    (module,) = generate(text, "packed.yaml").modules
+    assert elements(module) == sum(case.sizes["M"] for case in derive_cases(module.plan)) > 0
 
 
 def test_the_spec_of_a_number_is_always_the_same_one() -> None:
