@@ -164,7 +164,8 @@ def _windows_by_a_column(host: Host) -> Iterator[Check]:
                 yield host.refuses(out.argument, what, {**views, **windows}, names)
         sizes = dict(host.case.sizes)
         if mode in spec.modes and mode not in spec.static:
-            sizes[mode] = -(-sizes[mode] // unit) * unit
+            step = math.lcm(unit, max(1, spec.divisible.get(mode, 1)))
+            sizes[mode] = -(-sizes[mode] // step) * step
         row = _row(out, sizes)
         if row % unit == 0 and (family_of(spec).accepted(spec.by_view, dict(sizes)) or sizes) == sizes:
             views = made_of(host, [t.name for t in spec.tensors], sizes)

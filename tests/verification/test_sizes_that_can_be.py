@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cutegen.codegen import generate
-from cutegen.hostchecks import sizes
+from cutegen.hostchecks import memory, sizes
 from cutegen.hostchecks.judging import Check, Host
 from cutegen.verification.cases import Case
 from cutegen.verification.executor import EmulatorExecutor, load_module
@@ -41,6 +41,14 @@ tensors:
 compute: Y = X
 divisible: {N: 96}
 schedule: {partition: inner, tiler: {M: 1, N: 2}, threads: 128}
+"""
+COLUMNS = """\
+op: elementwise
+tensors:
+  X: {shape: [M, N], dtype: f32, align: 16}
+  Y: {shape: [M, N], dtype: f32, align: 16, role: out}
+compute: Y = X
+divisible: {N: 6}
 """
 PERSISTENT = """\
 op: rowwise
@@ -163,3 +171,11 @@ def test_a_promise_of_a_size_is_broken_in_tensors_of_its_blocks_too(promised: st
     host = host_of(WHOLE.partition("schedule")[0] + promised, tmp_path)
     checks = [*named(host, "fixed at 8", "8 does not divide")]
     assert checks and not [(check.what, said) for check in checks if (said := check.run())]
+
+
+def test_columns_of_one_buffer_keep_what_is_promised_of_their_number(tmp_path: Path) -> None:
+    """Of 6, and of 4 for the alignment of the rows, columns are a multiple of 12."""
+    host = host_of(COLUMNS, tmp_path)
+    checks = [check for check in memory.checks(host) if "columns of one buffer" in check.what]
+    assert any("next to" in check.what for check in checks)
+    assert not [(check.what, said) for check in checks if (said := check.run())]
