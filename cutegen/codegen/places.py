@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from cutegen.codegen.segmented import put_in_rows
+from cutegen.dtypes import Dtype
 from cutegen.language.model import KernelSpec, Tensor
 from cutegen.language.taken import indices, modes_at
 
@@ -29,7 +30,10 @@ def put_at_places(spec: KernelSpec, tensor: Tensor, values: str, *, inplace: boo
     The modes that are taken come first in the shape of an output.
     """
     put, index = "index_put_" if inplace else "index_put", place_index(spec, tensor)
-    return f"{tensor.argument}.{put}(({index}{',' if len(tensor.at) == 1 else ''}), {values})"
+    # Of u32, which torch puts nowhere, the same bits as numbers with a sign
+    put_as, back = (".view(torch.int32)", ".view(torch.uint32)") if tensor.dtype is Dtype.u32 else ("", "")
+    index = f"({index}{',' if len(tensor.at) == 1 else ''})"
+    return f"{tensor.argument}{put_as}.{put}({index}, {values}{put_as}){back}"
 
 
 def place_modes(spec: KernelSpec) -> dict[str, tuple[str, ...]]:

@@ -53,7 +53,8 @@ def elements(
         for block in tensor.blocks:
             there = coordinates.get(block.of)
             there = range(_size(spec, tensors, block.of)) if there is None else there
-            values = values.index_select(tensor.shape.index(block.mode), _blocks(there, block.size, values))
+            before: Index = (slice(None),) * tensor.shape.index(block.mode)
+            values = values[(*before, _blocks(there, block.size, values))]  # index_select has no u32
         found[name] = values
     return by_rows(spec, found)
 

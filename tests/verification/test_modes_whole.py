@@ -60,6 +60,18 @@ modes: {MB: {blocks: M, size: 16}}
 compute: Y = 2 * S
 targets: [sm_80]
 """,
+    "blocks and places of integers without a sign, for which torch has no functions": """\
+op: elementwise
+tensors:
+  S: {shape: [NB], dtype: u32}
+  X: {shape: [V], dtype: u32, at: {V: taken}}
+  taken: {shape: [N], dtype: i32}
+  ids: {shape: [N], dtype: i64}
+  Y: {shape: [slots], dtype: u32, role: inout, at: {slots: ids}}
+modes: {NB: {blocks: N, size: 4}}
+compute: Y = Y + S + X
+targets: [sm_80]
+""",
     "segments of an output that is read": """\
 op: gemm
 tensors:
