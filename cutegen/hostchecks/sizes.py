@@ -94,8 +94,7 @@ def made_of(host: Host, names: Iterable[str], sizes: Mapping[str, int]) -> dict[
     """The tensors of those names, aligned as those of the call, with other sizes."""
     made = {}
     for tensor in map(host.spec.tensor, names):
-        aligned = [host.case.aligned[name] for name in tensor.names if name in host.case.aligned]
-        tensor = replace(tensor, align=max(aligned, default=tensor.align))
+        tensor = replace(tensor, align=host.case.align_of(tensor))
         shape = tensor.extents(sizes)
         data = input_for(host.spec, tensor, sizes, "integers", 3)
         strides = strides_for(tensor, sizes, "padded")

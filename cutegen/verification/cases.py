@@ -56,6 +56,10 @@ class Case:
     ends: tuple[int, ...] = ()  # of the segments of a mode; empty: they follow from the seed
     of: tuple[str, int] = field(default=("", 0), compare=False)  # the kernel and its way of running; -1: none
 
+    def align_of(self, argument: Tensor) -> int:
+        """The bytes in which an argument stands: its own `align`, or more where it or a view of it is `aligned` so."""
+        return max(argument.align or 1, *(self.aligned.get(name, 1) for name in argument.names))
+
     @property
     def empty(self) -> bool:
         """Whether some tensor of the case has no elements; which one follows from the spec."""

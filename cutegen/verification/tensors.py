@@ -159,8 +159,7 @@ def make_tensors(spec: KernelSpec, case: Case, device: str, run: int = 0) -> tup
         units = {}
         if case.apart is not None and case.apart[0] in tensor.names:
             units[_item_of(spec, tensor, *case.apart)] = align_unit(tensor)
-        aligned = [case.aligned[name] for name in tensor.names if name in case.aligned]
-        tensor = replace(tensor, align=max(aligned, default=tensor.align))
+        tensor = replace(tensor, align=case.align_of(tensor))
         shape = tensor.extents(case.sizes)
         strides = strides_for(tensor, case.sizes, case.layout, index, units)
         shifted = case.shifted in tensor.names
