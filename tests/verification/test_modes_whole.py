@@ -23,6 +23,16 @@ tensors:
 compute: [A = 2 * X, B = 3 * X]
 targets: [sm_80]
 """,
+    "a view that starts at any element of an argument that is aligned": """\
+op: elementwise
+tensors:
+  P: {shape: [M + 1], dtype: bool, align: 16}
+  A: {shape: [M], view: "P[-M:]"}
+  D: {shape: [M], dtype: f16, align: 8, role: out}
+compute: D = A + 1
+schedule: {copy: {bits: 32}, thread_layout: "16:1", tiler: {M: 32}}
+targets: [sm_80]
+""",
     "an output that is all of an argument, whose size no input has": """\
 op: elementwise
 tensors:
@@ -58,6 +68,17 @@ tensors:
   Y: {shape: [M, N], dtype: f32, role: out}
 modes: {MB: {blocks: M, size: 16}}
 compute: Y = 2 * S
+targets: [sm_80]
+""",
+    "several blocks of a mode among the values of a thread": """\
+op: elementwise
+tensors:
+  S: {shape: [MB, N], dtype: f32}
+  X: {shape: [M, N], dtype: f32, align: 16}
+  Y: {shape: [M, N], dtype: f32, align: 16, role: out}
+modes: {MB: {blocks: M, size: 4}}
+compute: Y = X * S
+schedule: {thread_layout: "(2,4):(4,1)", tiler: {M: 8, N: 8}, copy: {bits: 64}}
 targets: [sm_80]
 """,
     "blocks and places of integers without a sign, for which torch has no functions": """\

@@ -102,7 +102,9 @@ def make_pointwise(
     )
     # A tensor that only has places is loaded one place at a time
     operands = tuple(o if o.read or o.write else replace(o, vector=1) for o in operands)
-    profiles = {(o.tensor.major, o.broadcast, o.vector) for o in operands}
+    tile = block_tile(spec)
+    several = {o.tensor.name: [b for b in o.tensor.blocks if b.size < tile.get(b.of, 1)] for o in operands}
+    profiles = {(o.tensor.major, o.broadcast, o.vector, *several[o.tensor.name]) for o in operands}
     reshape = len(profiles) > 1 or not all(_has_profile(typed, operands) for typed in statements)
     clear = bool(masked) and may_branch(statements)
     return Pointwise(operands, values, vector, masked, clear, reshape)

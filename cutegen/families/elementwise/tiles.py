@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from math import prod
 
-from tensor_layouts import size
+from tensor_layouts import Layout, size
 
 from cutegen import layouts
+from cutegen.families.common.narrowing import interleaved
 from cutegen.families.elementwise.schedule import ElementwiseSchedule, Spec
 from cutegen.language.model import Tensor
 from cutegen.layouts import make_layout_tv
@@ -111,6 +112,30 @@ def block_tile(spec: Spec) -> dict[str, int]:
         return {m: t * v for m, t, v in zip(spec.lead.shape, threads, values, strict=True)}
     assert schedule.tiler is not None
     return {m: schedule.tiler[m] for m in spec.lead.shape}
+
+
+def parts_of_tile(spec: Spec, mode: str) -> tuple[int, ...]:
+    """The extents by which a block's tile is divided among threads along a mode: for inner none."""
+    schedule, axis = spec.schedule, spec.lead.shape.index(mode)
+    if schedule.partition == "inner" or schedule.thread_layout is None:
+        return ()
+    if schedule.partition == "thread_value":
+        assert schedule.value_layout is not None
+        tiler, tv = make_layout_tv(schedule.thread_layout, schedule.value_layout)
+        ways = (tv, interleaved(tv)) if schedule.narrows else (tv,)
+        return tuple(_step(tiler, way, axis) for way in ways)
+    run = dealt_run(spec, schedule) if axis == major_index(spec) else 1
+    return (run, run * layouts.mode_sizes(schedule.thread_layout)[axis])
+
+
+def _step(tiler: tuple[int, ...], tv: Layout, axis: int) -> int:
+    """The neighbours along a mode of a tile that are one thread's, or where it has but one the threads that have others
+    before its next one.
+    """
+    values = layouts.offsets(layouts.modes_of(tv)[1])
+    places = sorted({layouts.coordinates(value, tiler)[axis] for value in values})
+    together = next((i for i, place in enumerate(places) if place != i), len(places))
+    return places[1] if together == 1 < len(places) else together
 
 
 def tile_order(spec: Spec) -> tuple[int, ...]:

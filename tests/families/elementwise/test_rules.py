@@ -75,6 +75,9 @@ CASES = [
     (INNER, {"D: {shape": "scale: {shape: [M, NB], dtype: f32}\n  D: {shape", "D = S": "D = S * scale",
              "schedule:": "modes:\n  NB: {blocks: N, size: «100}\nschedule:"}, "CG314",
      "a tile has 8 along N, and blocks of `NB` have 100", "size: 100", "size: 128"),
+    (OUTER, {"D: {shape": "scale: {shape: [M, NB], dtype: f32}\n  D: {shape", "D = S": "D = S * scale",
+             "N: 256": "N: 384", "schedule:": "modes:\n  NB: {blocks: N, size: «12}\nschedule:"}, "CG314",
+     "threads take 32 at a time of a tile's 384 along N, and blocks of `NB` have 12", "size: 12", "size: 16"),
     (INNER, {"threads: 256": "predication: {N: none}\nstatic: {N: «204}"}, "CG220", "204 = 25 * 8 + 4",
      "N: 204", "N: 208"),
     (INNER, {"threads: 256": "threads: 256\n  predication: {M: «none}\nstatic: {M: 3, N: 64}"}, "CG220",
@@ -155,3 +158,28 @@ def test_a_layout_with_repetitions_is_refused_even_if_no_text_can_hold_it() -> N
         checked(broken)
     assert "never meets 39, 40, 41, 42, and meets twice or out of range 1, 2, 3, 4" in str(said.value)
     assert str(said.value).endswith("; (8,32):(1,8) would")
+
+
+BLOCKS = """\
+cutegen: 1
+kernel: blocks
+op: elementwise
+tensors:
+  S: {shape: [M, NB], dtype: f32}
+  X: {shape: [M, N], dtype: f32, align: 16}
+  Y: {shape: [M, N], dtype: f32, align: 16, role: out}
+modes: {NB: {blocks: N, size: 4}}
+compute: Y = X * S
+schedule:
+  thread_layout: (4,3):(3,1)
+  value_layout: (2,4):(4,1)
+  copy: {bits: 128, fallback: FALLBACK}
+targets: [sm_80]
+"""
+
+
+def test_blocks_are_divided_as_narrow_accesses_are_too() -> None:
+    """There neighbours are 3 threads', and a block would be that of an element beside it."""
+    (found,) = (one for one in found_in(BLOCKS.replace("FALLBACK", "narrow")) if one.code == "CG314")
+    assert "threads take 3 at a time of a tile's 12 along N" in found.message
+    assert "CG314" not in {one.code for one in found_in(BLOCKS.replace("FALLBACK", "refuse"))}

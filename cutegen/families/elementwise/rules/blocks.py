@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 from cutegen.families.elementwise.schedule import Spec
-from cutegen.families.elementwise.tiles import block_tile
+from cutegen.families.elementwise.tiles import block_tile, parts_of_tile
 from cutegen.lint.rule import Say
+
+_HELP = "give {} a divisor or a multiple of that along it, or make blocks of a power of two"
 
 
 def divided(spec: Spec, say: Say) -> None:
-    """Along each mode with blocks a tile is whole blocks, or a block is whole tiles."""
+    """Along each mode with blocks a tile is whole blocks, or a block is whole tiles; and so is each part of a tile that
+    threads take in turn.
+    """
     tile = block_tile(spec)
-    for tensor in spec.tensors:
-        for block in tensor.blocks:
-            extent = tile.get(block.of)
-            if extent is None or block.size % extent == 0 or extent % block.size == 0:
+    for block in (block for tensor in spec.tensors for block in tensor.blocks):
+        extent = tile.get(block.of)
+        if extent is None or block.size % extent == 0:
+            continue
+        what, whose = f"a tile has {extent} along {block.of}", "the tile"
+        if extent % block.size == 0:
+            parts = (part for part in parts_of_tile(spec, block.of) if part % block.size and block.size % part)
+            if (part := next(parts, None)) is None:
                 continue
-            message = f"a tile has {extent} along {block.of}, and blocks of `{block.mode}` have {block.size}"
-            notes = ("CuTe divides such a tensor where one of both is a multiple of the other",)
-            help = "give the tile a divisor or a multiple of that along it, or make blocks of a power of two"
-            say(message, "modes", block.mode, "size", notes=notes, help=help)
-            return
+            what, whose = f"threads take {part} at a time of a tile's {extent} along {block.of}", "the threads"
+        notes = ("CuTe divides such a tensor where one of both is a multiple of the other",)
+        message = f"{what}, and blocks of `{block.mode}` have {block.size}"
+        say(message, "modes", block.mode, "size", notes=notes, help=_HELP.format(whose))
+        return
