@@ -147,7 +147,7 @@ def _names(text: str) -> set[str]:
 
 
 def _kind(shape: list[str], row: str, others: list[str]) -> str:
-    """What an output of that shape has one of: each of the elements, of the rows or of the columns."""
+    """Whether an output of that shape has a value for each of the `elements`, `rows` or `columns`."""
     return "columns" if others and shape == [row] else "elements" if row in shape else "rows"
 
 
