@@ -53,8 +53,8 @@ def elements(
         for block in tensor.blocks:
             there = coordinates.get(block.of)
             there = range(_size(spec, tensors, block.of)) if there is None else there
-            before: Index = (slice(None),) * tensor.shape.index(block.mode)
-            values = values[(*before, _blocks(there, block.size, values))]  # index_select has no u32
+            axis = tensor.shape.index(block.mode)  # index_select has no u32
+            values = values[(slice(None),) * axis + (_blocks(there, block.size, values),)]
         found[name] = values
     return by_rows(spec, found)
 
