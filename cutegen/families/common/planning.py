@@ -21,14 +21,15 @@ from cutegen.planning.targets import infer_targets
 def resolve_tensors(spec: KernelSpec, report: Report, default_major: Mapping[str, str]) -> KernelSpec:
     """The spec with majorness and alignment of its tensors.
 
-    Majorness is that of `default_major`, by tensor, else the last mode, torch's default; alignment is 16
-    bytes (torch's own is more).
+    Majorness is that of `default_major`, by tensor, else the last mode, torch's default, as of all views; alignment is
+    16 bytes (torch's own is more).
     """
     tensors = []
     for tensor in spec.tensors:
         major, align = tensor.major, tensor.align
         if major is None and tensor.modes:
-            major = default_major.get(tensor.name, tensor.contiguous)
+            own = tensor.view is not None  # it lies as its argument does
+            major = tensor.contiguous if own else default_major.get(tensor.name, tensor.contiguous)
             last = major == tensor.contiguous
             why = "the last mode, torch's default" if last else f"neighbours lie along {major}"
             report.infer(why, "tensors", tensor.name, "major")

@@ -208,3 +208,24 @@ def test_what_is_inferred_beside_a_wrong_field_is_said_about_that_field_only() -
     """Lint's first rules stop the others, which would count with what is not filled in."""
     for change in (("row: 32", "row: 48"), ("M: 4", "M: 64"), ("X: {shape: [M, N]", "X: {major: M, shape: [M, N]")):
         assert len(found_in(UNIT.replace(*change))) == 1
+
+
+VIEW = """\
+cutegen: 1
+kernel: of_a_view
+op: rowwise
+tensors:
+  X: {shape: [M, N], dtype: f16, major: M}
+  P: {shape: [1*M, N], dtype: f32, role: outMAJOR}
+  Y: {shape: [M, N], view: "P[:M]"}
+compute: ["r = max(X, M)", "Y = X - r"]
+static: {M: 16}
+targets: [sm_80]
+"""
+
+
+def test_a_view_is_contiguous_as_its_argument_is() -> None:
+    """Neighbours along the row are no more than that of a view whose argument has those of another mode."""
+    (found,) = (one for one in found_in(VIEW.replace("MAJOR", "")) if one.code == "CG282")
+    assert found.help == "give `P` the `major` along which `Y` has M"
+    assert "CG282" not in {one.code for one in found_in(VIEW.replace("MAJOR", ", major: 1*M"))}

@@ -28,6 +28,7 @@ from cutegen.families.rowwise.schedule import Spec
 from cutegen.language.kinds import Path
 from cutegen.lint.rule import Candidate, Say
 from cutegen.lint.trial import changed, first_that_works, first_written, written
+from cutegen.views.cuts import argument_of
 
 _KEEP = ("schedule", "keep")
 
@@ -37,11 +38,14 @@ def contiguous(spec: Spec, say: Say) -> None:
     row = row_of(spec)
     for tensor in along(spec):
         if tensor.major not in (None, row):
+            help = f"write `major: {row}`, or transpose the tensor in a kernel before this one"
+            if tensor.view is not None:
+                help = f"give `{argument_of(tensor)}` the `major` along which `{tensor.name}` has {row}"
             say(
                 f"{tensor.name} is contiguous along {tensor.major}, and rows lie along {row}",
                 *("tensors", tensor.name, "major"),
                 notes=(f"a thread reads neighbours along {row}, the reduced mode",),
-                help=f"write `major: {row}`, or transpose the tensor in a kernel before this one",
+                help=help,
             )
 
 
