@@ -22,13 +22,13 @@ Its folders, each of which imports from those above it only:
 What is not emulated is refused by name (UnsupportedInstruction) before anything runs. Of PTX that is: atomics (atom,
 red); loads and stores with a scope (relaxed, acquire, release), and fences but fence.acq_rel of the cluster or wider,
 fence.mbarrier_init and fence.proxy.async; generic addresses of local memory; calls of functions through a register,
-recursive ones, and of functions that the PTX does not have; clocks; bar.red, and barriers whose count is in a
-register, or whose number is and that have no count; mbarrier.arrive_drop and mbarrier.pending_count; cluster sizes
-that the PTX itself asks for; activemask; matrix instructions but ldmatrix, stmatrix, mma.sync of m16n8 and wgmma of
-bf16, f16, tf32, e4m3 and e5m2 in shared memory with sums in f32 (no A in registers, no tcgen05); asynchronous copies
-but cp.async, st.async, cp.async.bulk and tiles by cp.async.bulk.tensor, which may be loaded, to several blocks too,
-stored and prefetched (no reductions, im2col, gather or scatter, and tensor maps in the kernel's parameters only), and
-of those but the last and of other accesses ignore-src and cache policies.
+recursive ones, and of functions that the PTX does not have; clocks; bar.red, and barriers whose count is in a register,
+or whose number is and that have no count; mbarrier.arrive_drop and mbarrier.pending_count; cluster sizes that the PTX
+itself asks for; activemask; matrix instructions but ldmatrix, stmatrix, mma.sync of m16n8 and wgmma of bf16, f16, tf32,
+e4m3 and e5m2, A in registers too, with sums in f32 (no tcgen05); asynchronous copies but cp.async, st.async,
+cp.async.bulk and tiles by cp.async.bulk.tensor, which may be loaded, to several blocks too, stored and prefetched (no
+reductions, im2col, gather or scatter, and tensor maps in the kernel's parameters only), and of those but the last and
+of other accesses ignore-src and cache policies.
 
 Where blocks of a cluster, threads at an mbarrier or some warps of a block meet, vector clocks say what is ordered
 (`checks.clocks`); elsewhere the barriers of whole blocks do. Some things that PTX allows are faults here: threads of a

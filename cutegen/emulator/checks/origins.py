@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from cutegen.emulator.checks.global_races import Epochs
 
 _NONE = np.zeros((1, 1), np.int64)
-_EXCHANGES = ("shfl", "vote", "match", "redux", "mma", "ldmatrix")
+_EXCHANGES = ("shfl", "vote", "match", "redux", "mma", "wgmma", "ldmatrix")
 
 
 class Registers(Protocol):
@@ -100,8 +100,13 @@ class Origins:
         mask = self._executing(instruction, lanes, mask)
         if self.loaded is not None:
             found = np.where(self.loaded != 0, self.loaded, found)
+        added: Sequence[str] = ()  # registers that mean nothing already, and the less for these operands
         if instruction.opcode in _EXCHANGES and has_any(found):
             found = self._of_any_lane(found)
+            added = _names(instruction.operands[0]) if instruction.opcode == "wgmma" else ()
+        for slot in (self.slots[name] for name in added):
+            known = self._of.get(slot, _NONE)
+            self._of[slot] = np.where((found != 0) if mask is None else (found != 0) & mask, found, known)
         for slot, poison in lanes.poison.items():
             if poison is not before.get(slot) and not (slot in read and slot not in before):
                 bare = poisoned_lanes(poison) & (found == 0)

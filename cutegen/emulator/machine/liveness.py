@@ -39,7 +39,8 @@ def live_registers(program: Program) -> list[frozenset[int]]:
 
 
 def end_registers(block: Block, slots: Mapping[str, int]) -> Iterator[int]:
-    """The slots of the registers that the end of a basic block may read."""
+    """The slots of the registers that the end of a basic block may read, or looks at."""
+    yield from block.end.watched
     if block.end.instruction is not None:
         yield from read_registers(block.end.instruction, None, slots)
 

@@ -28,7 +28,8 @@ class End:
     `fall`: all lanes go on to the next block.
 
     `guard` is the slot of the predicate, or None where the instruction has none; `negated` inverts it. `label` is the
-    name of a branch's target in the PTX.
+    name of a branch's target in the PTX. `watched` are the slots of registers whose contents it looks at besides those
+    that its instruction names; of a wait, all that are A of products.
     """
 
     kind: Literal["branch", "exit", "barrier", "wait", "trap", "fall"]
@@ -41,6 +42,7 @@ class End:
     threads: int | None = None
     aligned: bool = False
     wait: Wait | None = None
+    watched: Sequence[int] = ()
 
 
 @dataclass(frozen=True)

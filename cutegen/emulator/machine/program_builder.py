@@ -42,9 +42,10 @@ from cutegen.emulator.ptx.model import Immediate, Instruction, Kernel, Label, Mo
 from cutegen.emulator.ptx.types import TYPES
 from cutegen.emulator.warps.exchange_operations import EXCHANGES, exchange_operation, warp_barrier
 from cutegen.emulator.warps.matrix_operations import matrix_copy_operation, multiply_operation
+from cutegen.emulator.warps.product_waits import read_product_wait
 from cutegen.emulator.warps.register_budgets import register_budget
 from cutegen.emulator.warps.tensor_cores import compile_mma
-from cutegen.emulator.warps.warpgroup_products import read_product_wait, warpgroup_operation
+from cutegen.emulator.warps.warpgroup_products import warpgroup_operation
 
 
 def build_program(module: Module, kernel: Kernel) -> Program:
@@ -69,6 +70,7 @@ class _Builder:
         self.approximate: list[Instruction] = []
         self.contractible: list[tuple[Instruction, str]] = []
         self.ordered = False  # whether more than whole blocks meet
+        self.factors: list[int] = []  # slots of the registers that are A of products of warpgroups
         self.pure: dict[int, PureOp] = {}  # id of an instruction on registers -> its semantics
         self.results: dict[int, tuple[int, ...]] = {}  # id of an instruction on registers -> slots that it writes
 
@@ -136,7 +138,7 @@ class _Builder:
             return self._barrier(reader, guard, negated)
         if opcode == "wgmma" and instruction.modifiers[:1] == ("wait_group",):
             self.ordered = True
-            return End("wait", instruction, guard, negated, wait=read_product_wait(reader))
+            return End("wait", instruction, guard, negated, wait=read_product_wait(reader), watched=self.factors)
         if opcode == "mbarrier" and instruction.modifiers[:1] in (("test_wait",), ("try_wait",)):
             self.ordered = True
             wait = read_phase_wait(reader, self.slots, self.placement.places)
@@ -258,7 +260,7 @@ class _Builder:
                 self.approximate.append(instruction)
             operation = multiply_operation(mma, instruction, slots)
         elif opcode == "wgmma":
-            operation = warpgroup_operation(instruction, slots, self._note_size)
+            operation = warpgroup_operation(instruction, slots, self._note_size, self.factors)
             if instruction.modifiers[:1] == ("mma_async",):
                 self.approximate.append(instruction)
             self.ordered = True

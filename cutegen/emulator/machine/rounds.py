@@ -27,7 +27,7 @@ from cutegen.emulator.memory.bound_tensors import BoundTensor, coordinates_of
 from cutegen.emulator.operations.operands import Getter, getter
 from cutegen.emulator.operations.state import Lanes
 from cutegen.emulator.ptx.errors import UnlikeRounds
-from cutegen.emulator.ptx.model import Immediate, Instruction, Register
+from cutegen.emulator.ptx.model import Immediate, Instruction, Register, Vector
 from cutegen.emulator.ptx.types import TYPES
 
 _SHORTEST, _LONGEST = 4, 32  # rounds after which a state may come again: as many as a ring has stages
@@ -320,5 +320,6 @@ def _float_slots(instructions: Sequence[Instruction], slots: Mapping[str, int]) 
             continue
         each = kinds if instruction.opcode == "cvt" else [kinds[-1]] * len(instruction.operands)
         for operand, kind in zip(instruction.operands, each, strict=False):
-            if kind in _FLOATS and isinstance(operand, Register) and operand.name in slots:
-                yield slots[operand.name]
+            items = operand.items if isinstance(operand, Vector) else (operand,)
+            if kind in _FLOATS:
+                yield from (slots[one.name] for one in items if isinstance(one, Register) and one.name in slots)

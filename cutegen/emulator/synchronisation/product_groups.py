@@ -24,13 +24,31 @@ HaveRead = Callable[[Sequence[int]], None]
 """
 
 
+@dataclass(frozen=True, eq=False)
+class Factor:
+    """A of the products that some warps start together, in registers: their slots and names, the arrays that these hold
+    then, their poison, and their bits in the warps, shape (slots, warps, 32). `line` is the PTX line of the product.
+    """
+
+    slots: tuple[int, ...]
+    names: tuple[str, ...]
+    arrays: tuple[Array, ...]
+    poison: tuple[Array | None, ...]
+    bits: Array
+    line: int
+
+
 @dataclass
 class Product:
-    """A product of one warp: the slots of its accumulators, and what ends its reads, with its number, until it has."""
+    """A product of one warp: the slots of its accumulators, and what ends its reads, with its number, until it has.
+
+    `factor` is A, where that is in registers, until the wait for the product.
+    """
 
     slots: tuple[int, ...]
     have_read: HaveRead | None
     number: int
+    factor: Factor | None
 
 
 @dataclass
@@ -66,6 +84,7 @@ class ProductGroups:
         self.seen: Array = np.zeros((0, self.count, WARP), np.uint32)
         self.flying: Array = np.zeros((0, self.count), np.int32)
         self.unknown: Array | None = None
+        self._factors = False  # whether any A is in registers
         self._rows: dict[int, tuple[tuple[int, ...], Array]] = {}  # of slots that are kept, by their identity
         self.fenced = np.zeros(self.count, np.bool_)
         self._warps: dict[int, _Warp] = {}
@@ -110,15 +129,16 @@ class ProductGroups:
         """Whether some product has not been waited for."""
         return has_any(self.flying)
 
-    def begin(self, warps: Array, slots: tuple[int, ...], have_read: HaveRead) -> None:
+    def begin(self, warps: Array, slots: tuple[int, ...], have_read: HaveRead, factor: Factor | None) -> None:
         """Adds a product of each of some warps to its open group."""
         self.flying[self.rows(slots), warps] += 1
-        self.note(warps.tolist(), slots, have_read)
+        self.note(warps.tolist(), slots, have_read, factor)
 
-    def note(self, warps: Sequence[int], slots: tuple[int, ...], have_read: HaveRead) -> None:
+    def note(self, warps: Sequence[int], slots: tuple[int, ...], have_read: HaveRead, factor: Factor | None) -> None:
         """The same where it is noted that one more writes these accumulators."""
+        self._factors |= factor is not None
         for number, warp in enumerate(warps):
-            self._of(warp).groups[-1].append(Product(slots, have_read, number))
+            self._of(warp).groups[-1].append(Product(slots, have_read, number, factor))
 
     def commit(self, warps: Iterable[int]) -> None:
         """Closes the open groups of warps."""
@@ -143,6 +163,20 @@ class ProductGroups:
         wanted = self._of(warp).committed - left
         return next(other for other in self.siblings(warp) if self._of(other).committed < wanted)
 
+    def ending_factors(self, left: int, warps: Iterable[int]) -> list[tuple[Factor, list[int], list[int]]]:
+        """A of those products in registers that end with all groups of warps but the last `left`: for each one the
+        warps that end it, and their numbers among those that started it.
+        """
+        found: dict[int, tuple[Factor, list[int], list[int]]] = {}
+        for warp in warps if self._factors else ():
+            own = self._of(warp)
+            for product in (p for group in own.groups[own.done : max(own.done, own.committed - left)] for p in group):
+                if (factor := product.factor) is not None:
+                    _, some, numbers = found.setdefault(id(factor), (factor, [], []))
+                    some.append(warp)
+                    numbers.append(product.number)
+        return list(found.values())
+
     def wait(self, left: int, warps: Iterable[int]) -> list[tuple[tuple[int, ...], Array]]:
         """Ends the groups of warps but for the last `left`: the slots of accumulators, and in which warps no product in
         flight writes these any more.
@@ -160,6 +194,7 @@ class ProductGroups:
             for product in (p for group in own.groups[own.done : until] for p in group):
                 _, counts = ended.setdefault(id(product.slots), (product.slots, {}))
                 counts[warp] = counts.get(warp, 0) + 1
+                product.factor = None
             own.done = until
         for tell, numbers in have_read.values():
             tell(numbers)

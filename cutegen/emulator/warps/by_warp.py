@@ -11,6 +11,7 @@ import numpy as np
 
 from cutegen.emulator.arithmetic.arrays import Array, has_any
 from cutegen.emulator.checks.faults import Stop
+from cutegen.emulator.checks.poison import Poison, poisoned_lanes
 from cutegen.emulator.lanes import WARP, Mask, first_lane, spread
 from cutegen.emulator.native.library import AccessResult, Core
 from cutegen.emulator.operations.state import Lanes
@@ -18,6 +19,7 @@ from cutegen.emulator.ptx.model import Instruction
 
 _MASKS = 64  # of which the warps are kept
 _EVERYONE = np.asarray(0xFFFFFFFF, np.uint32)
+_NOTHING = np.zeros((), np.uint32)
 
 
 def by_warp(lanes: Lanes, value: Array) -> Array:
@@ -33,15 +35,47 @@ def by_warp(lanes: Lanes, value: Array) -> Array:
     return np.ascontiguousarray(value.reshape(warps, WARP, blocks).swapaxes(1, 2)).reshape(warps * blocks, WARP)
 
 
+def first_lane_of(lanes: Lanes, warp: int) -> tuple[int, int]:
+    """The first lane (thread, block) of a warp."""
+    return warp // lanes.shape[1] * WARP, warp % lanes.shape[1]
+
+
 def registers_by_warp(lanes: Lanes, slots: Sequence[int]) -> Array:
     """The contents of 32-bit registers, each arranged as by `by_warp`: shape (slots, warps of all blocks, 32)."""
+    for slot in slots:
+        lanes.get(slot)
+    return peek_by_warp(lanes, slots)
+
+
+def peek_by_warp(lanes: Lanes, slots: Sequence[int]) -> Array:
+    """The same, where registers that were never written are zeros and stay as they are."""
     threads, blocks = lanes.shape
     warps = -(-threads // WARP)
     held = np.zeros((len(slots), warps * WARP, blocks), np.uint32)
     for one, slot in zip(held, slots, strict=True):
-        one[:threads] = lanes.get(slot)
+        one[:threads] = _peek(lanes, slot)
     found: Array = held.reshape(-1, warps, WARP, blocks).swapaxes(2, 3).reshape(-1, warps * blocks, WARP)
     return found
+
+
+def poison_of(lanes: Lanes, slots: Sequence[int]) -> tuple[Poison, ...]:
+    """The poison of registers, many of which have one array."""
+    return tuple(map(lanes.poison.get, slots))
+
+
+def poisoned_by_warp(lanes: Lanes, of_registers: Sequence[Poison], warps: Array) -> Array:
+    """In which lanes of warps each of several registers with such poison is poisoned, shape (registers, warps, 32)."""
+    found: dict[int, Array] = {}
+    for poison in of_registers:
+        if id(poison) not in found:
+            lost = np.zeros((), np.bool_) if poison is None else poisoned_lanes(poison)
+            found[id(poison)] = by_warp(lanes, lost)[warps]
+    if len(found) == 1:
+        (only,) = found.values()
+        return np.broadcast_to(only, (len(of_registers), *only.shape))
+    number_of = {key: number for number, key in enumerate(found)}
+    numbers = [number_of[id(poison)] for poison in of_registers]
+    return np.stack(list(found.values()))[numbers]
 
 
 def gather_registers(core: Core, lanes: Lanes, slots: Sequence[int], warps: Array) -> Array | None:
@@ -60,12 +94,19 @@ def see_registers(core: Core, lanes: Lanes, slots: Sequence[int], warps: Array, 
 
 def _gather(core: Core, lanes: Lanes, slots: Sequence[int], warps: Array, to: Array, *, apart: bool) -> bool:
     """Lets the core copy registers of warps, each to its place among all warps if these are `apart`."""
-    bits = lanes.bits
-    arrays = [np.asarray(lanes.get(slot) if (one := bits[slot]) is None else one) for slot in slots]
+    arrays = [_peek(lanes, slot) for slot in slots]
     if any(array.itemsize != to.itemsize for array in arrays):
         return False
     given = np.array((*lanes.shape, len(slots), len(warps), to.shape[1], apart), np.int64)
     return core.accesses["gather_registers"]((to, warps, *arrays), given.ctypes.data) == AccessResult.FINE
+
+
+def _peek(lanes: Lanes, slot: int) -> Array:
+    """The bits of a register of 32 bits: zeros where it was never written, of which nothing is noted."""
+    bits = lanes.bits[slot]
+    if bits is None:
+        bits = _NOTHING if lanes.wide[slot] is None else lanes.get(slot)
+    return np.asarray(bits)
 
 
 def by_thread(lanes: Lanes, value: Array) -> Array:

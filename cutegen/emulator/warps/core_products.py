@@ -14,9 +14,10 @@ import numpy as np
 from cutegen.emulator.arithmetic.arrays import Array
 from cutegen.emulator.checks.faults import Stop
 from cutegen.emulator.checks.shared_history import SharedHistory
-from cutegen.emulator.lanes import Mask
+from cutegen.emulator.lanes import WARP, Mask
 from cutegen.emulator.native.library import AccessResult, Core, core
 from cutegen.emulator.operations.state import Lanes
+from cutegen.emulator.synchronisation.product_groups import Factor
 from cutegen.emulator.warps.by_warp import by_thread, gather_registers
 from cutegen.emulator.warps.product_form import ProductForm
 from cutegen.emulator.warps.product_reads import ProductReads
@@ -27,7 +28,7 @@ _MOST = 64  # sets of warps that are kept
 _NONE = np.zeros((1, 1), np.uint32)
 
 FindReads = Callable[[Array], ProductReads]
-"""Finds the reads of warps from their descriptors, shape (2, warps): those of A and of B. Raises Stop."""
+"""Finds the reads of warps from their descriptors: those of A, unless it is in registers, and of B. Raises Stop."""
 
 
 @dataclass(frozen=True)
@@ -49,12 +50,16 @@ class _Warps:
 class _Told:
     """The core's arguments for products of one form by some warps that read the same places each time.
 
-    `reads` and `sums` are the core's numbers, and `reads_address` and `sums_address` are the addresses of these.
+    `elements` are all bytes that are multiplied: those of the `units` first, then those of `factor`, which are A in
+    registers. `reads` and `sums` are the core's numbers, and `reads_address` and `sums_address` are the addresses of
+    these.
     """
 
     reads_of: ProductReads
     places: Array
+    elements: Array
     units: Array
+    factor: Array
     resting: Array
     reads: Array
     reads_address: int
@@ -70,14 +75,19 @@ class CoreProducts:
         self._warps: dict[int, _Warps] = {}
         self._told: dict[tuple[int, int, bytes], _Told] = {}
 
-    def start(self, form: ProductForm, lanes: Lanes, mask: Mask, numbers: Array, find: FindReads) -> bool:
-        """Starts the products of warps with some numbers, those of the mask, and returns whether it has."""
+    def start(
+        self, form: ProductForm, lanes: Lanes, mask: Mask, numbers: Array, find: FindReads, factor: Factor | None
+    ) -> bool:
+        """Starts the products of warps with some numbers, those of the mask, and returns whether it has.
+
+        `factor` is A, where that is in registers.
+        """
         products, log = lanes.team.products, lanes.shared.log
         assert isinstance(log, SharedHistory)
-        if not products.has(form.slots) or not products.fenced[numbers].all():
+        if not products.has(form.slots) or not products.fenced[numbers].all() or not lanes.clean(form.factor, mask):
             return False
         warps = self._warps_of(lanes, numbers)
-        operands = [np.asarray(get(lanes)) for get in (form.a, form.b, form.keeps)]
+        operands = [np.asarray(get(lanes)) for get in (form.a or form.b, form.b, form.keeps)]
         found = self._core.accesses["find_operands"](
             (*operands, warps.numbers, warps.descriptors, warps.keeps), warps.address
         )
@@ -87,16 +97,26 @@ class CoreProducts:
         told = self._told.get(key)
         if told is None:
             try:
-                told = self._tell(form, lanes, warps, find(warps.descriptors.view(np.uint64)))
+                found_reads = find(warps.descriptors.view(np.uint64)[2 - len(form.descriptors) :])
+                told = self._tell(form, lanes, warps, found_reads)
             except Stop:
                 return False
             if told is None:
                 return False
             self._told[key] = told
-        return self._start(form, lanes, mask, warps, told, log)
+        if factor is not None:
+            told.factor[:] = factor.bits.reshape(-1)
+        return self._start(form, lanes, mask, warps, told, log, factor)
 
     def _start(
-        self, form: ProductForm, lanes: Lanes, mask: Mask, warps: _Warps, told: _Told, log: SharedHistory
+        self,
+        form: ProductForm,
+        lanes: Lanes,
+        mask: Mask,
+        warps: _Warps,
+        told: _Told,
+        log: SharedHistory,
+        factor: Factor | None,
     ) -> bool:
         products, memory, reads = lanes.team.products, lanes.shared, told.reads_of
         flags, data = memory.flags.reshape(-1), memory.data.reshape(-1)
@@ -110,7 +130,7 @@ class CoreProducts:
             unknown = products.unknown
             told.sums[11:] = unknown is not None, new is not None
             arrays = log.products.arrays(reads, told.places, told.reads, flags, data, told.units, lost)
-            sums = (told.units, *reads.where, *reads.matrix, *tables_of(form.kinds), products.held)
+            sums = (told.elements, *reads.where, *reads.matrix, *tables_of(form.kinds), products.held)
             sums += (products.rows(form.slots), warps.numbers, warps.keeps, told.resting, registers, products.flying)
             sums += (products.seen, _NONE if unknown is None else unknown, _NONE if new is None else new)
             found = self._core.start_products(arrays, told.reads_address, sums, told.sums_address)
@@ -125,7 +145,7 @@ class CoreProducts:
                 return False
             registers, told.sums[10] = gathered, 1
         end = partial(log.products.end, form.instruction, reads, warps.agents, lost if reads.written_part else None)
-        products.note(warps.numbers.tolist(), form.slots, end)
+        products.note(warps.numbers.tolist(), form.slots, end, factor)
         if told.sums[10]:
             lanes.lose([form.slots[i] for i in np.flatnonzero(told.resting.any(axis=1)).tolist()], warps.threads)
         return True
@@ -172,6 +192,8 @@ class CoreProducts:
             return None
         clocks, count, products = lanes.team.clocks, len(warps.numbers), lanes.team.products
         memory, slots = lanes.shared.data, len(form.slots)
+        size = len(reads.cells) * memory.itemsize
+        elements = np.empty(size + len(form.factor) * count * WARP * 4, np.uint8)
         about = (len(reads.cells), count, 0, clocks.warps, clocks.members, memory.itemsize, form.instruction.line)
         of_reads = np.array(about, np.int64)
         of_sums = np.array(
@@ -180,7 +202,9 @@ class CoreProducts:
         return _Told(
             reads,
             reads.clusters * clocks.members + reads.first,
-            np.empty(len(reads.cells), memory.dtype),
+            elements,
+            elements[:size].view(memory.dtype),
+            elements[size:].view(np.uint32),
             np.empty((slots, count), np.bool_),
             of_reads,
             of_reads.ctypes.data,

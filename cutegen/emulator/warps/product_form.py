@@ -15,22 +15,42 @@ from cutegen.emulator.operations.operands import Getter, getter
 from cutegen.emulator.ptx.model import Immediate, Instruction, Operand, Register, Vector
 from cutegen.emulator.ptx.types import TYPES
 from cutegen.emulator.warps.product_types import KINDS
+from cutegen.emulator.warps.tensor_cores import FragmentPlaces, places_a
+
+_FACTOR = 4
+"""Registers that A has, of each type."""
 
 
 @dataclass(frozen=True)
 class ProductForm:
-    """A wgmma.mma_async of m64 by `columns`: the slots of its accumulators, and how to find its other operands."""
+    """A wgmma.mma_async of m64 by `columns`: the slots of its accumulators, and how to find its other operands.
+
+    `a` finds the descriptor of A; where A is in registers, it is None, and `factor` has their slots, `names` what
+    the PTX calls them.
+    """
 
     instruction: Instruction
     columns: int
     kinds: tuple[str, str]
     slots: tuple[int, ...]
-    a: Getter
+    factor: tuple[int, ...]
+    names: tuple[str, ...]
+    a: Getter | None
     b: Getter
     keeps: Getter
     origins: tuple[int, ...]
     signs: tuple[int, int]
     transposed: tuple[bool, bool]
+
+    @property
+    def descriptors(self) -> tuple[Getter, ...]:
+        """How to find the descriptors of those of A and B that are in shared memory."""
+        return (self.b,) if self.a is None else (self.a, self.b)
+
+    @property
+    def fragment(self) -> FragmentPlaces | None:
+        """Where the elements in the registers of A lie in the 16 rows of a warp; None if A is not in registers."""
+        return places_a(self.kinds[0], self.depth) if self.factor else None
 
     @property
     def itemsize(self) -> int:
@@ -50,7 +70,7 @@ def by_lane(products: Array) -> Array:
 
 
 def read_form(reader: InstructionReader, slots: Mapping[str, int]) -> ProductForm:
-    """Reads wgmma.mma_async with A and B in shared memory and accumulators of float32."""
+    """Reads wgmma.mma_async with A in shared memory or registers, B in shared memory, and accumulators of float32."""
     shape = re.fullmatch(r"m64n(\d+)k(\d+)", reader.left[0]) if reader.left else None
     kinds = reader.left[1:]
     del reader.left[:]
@@ -61,31 +81,40 @@ def read_form(reader: InstructionReader, slots: Mapping[str, int]) -> ProductFor
     columns = int(shape[1]) if shape else 0
     if shape is None or int(shape[2]) != KINDS[kind][1] or columns % 8 or not 8 <= columns <= 256:
         reader.fail("this shape with these types")
-    given = reader.operands(8 if kind in ("bf16", "f16") else 6)  # the others cannot be transposed
-    accumulators, a, b, keeps, *rest = given
-    items = accumulators.items if isinstance(accumulators, Vector) else ()
-    registers = [item for item in items if isinstance(item, Register) and item.width == 32]
-    if len(registers) != columns // 2 or len(items) != len(registers):
-        reader.fail(f"an accumulator of {len(items)} registers, {columns // 2} of 32 bits were expected")
-    if isinstance(a, Vector):
-        reader.fail("A in registers")
+    fits = kind in ("bf16", "f16")  # and can be transposed, in shared memory
+    in_registers = isinstance(reader.instruction.operands[1], Vector) if len(reader.instruction.operands) > 1 else False
+    accumulators, a, b, keeps, *rest = reader.operands(6 + fits * (1 if in_registers else 2))
+    registers = _fragment(reader, accumulators, columns // 2, "an accumulator")
+    factor = _fragment(reader, a, _FACTOR, "A") if in_registers else ()
     numbers = [_constant(reader, one) for one in rest]
     if any(sign not in (1, -1) for sign in numbers[:2]) or any(bit not in (0, 1) for bit in numbers[2:]):
         reader.fail("these constants")
-    sources = [reader.source(one, TYPES[k]) for one, k in ((a, "b64"), (b, "b64"), (keeps, "pred"))]
-    find_a, find_b = (getter(one, 64, slots, {}, reader.instruction) for one in sources[:2])
+    told = (b,) if in_registers else (a, b)
+    sources = [reader.source(one, TYPES[k]) for one, k in (*((one, "b64") for one in told), (keeps, "pred"))]
+    *find_a, find_b = (getter(one, 64, slots, {}, reader.instruction) for one in sources[:-1])
     return ProductForm(
         reader.instruction,
         columns,
         (kinds[1], kinds[2]),
         _the_same(tuple(slots[register.name] for register in registers)),
-        find_a,
+        tuple(slots[register.name] for register in factor),
+        tuple(register.name for register in factor),
+        find_a[0] if find_a else None,
         find_b,
-        getter(sources[2], 1, slots, {}, reader.instruction),
+        getter(sources[-1], 1, slots, {}, reader.instruction),
         tuple(slots[one.name] for one in sources if isinstance(one, Register)),
         (numbers[0], numbers[1]),
-        (bool(numbers[2]), bool(numbers[3])) if len(numbers) > 2 else (False, False),
+        (bool(numbers[2]) and not in_registers, bool(numbers[-1])) if len(numbers) > 2 else (False, False),
     )
+
+
+def _fragment(reader: InstructionReader, operand: Operand, count: int, what: str) -> tuple[Register, ...]:
+    """An operand as so many registers of 32 bits; `what` says what they hold."""
+    items = operand.items if isinstance(operand, Vector) else ()
+    found = tuple(item for item in items if isinstance(item, Register) and item.width == 32)
+    if not len(found) == len(items) == count:
+        reader.fail(f"{what} of {len(items)} registers, {count} of 32 bits were expected")
+    return found
 
 
 @lru_cache(maxsize=256)

@@ -22,6 +22,7 @@ from cutegen.emulator.operations.state import Lanes
 from cutegen.emulator.ptx.model import Instruction
 from cutegen.emulator.warps.product_form import by_lane
 from cutegen.emulator.warps.shared_matrices import Places
+from cutegen.emulator.warps.tensor_cores import FragmentPlaces
 
 _ELEMENTS: dict[int, type[np.unsignedinteger[Any]]] = {1: np.uint8, 2: np.uint16, 4: np.uint32}
 _KEPT = 128  # written parts of reads
@@ -73,6 +74,9 @@ class Written:
 class ProductReads:
     """The reads of some warps. All their matrices, A and B, follow each other in one list, each once.
 
+    Where A is in registers, an empty matrix stands for it in that list, and its elements come behind those of all
+    units: for one register after the other those of all warps, as their lanes hold them.
+
     `cells` are the units over all blocks that these have, and `times` says how many warps read each of them. `where`
     has for A and for B the elements of each matrix, by their numbers in the units' bytes, and `matrix` which of these
     each warp reads; `matrices` has both by their numbers in the list, shape (warps, 2). The cells of each matrix begin
@@ -90,6 +94,7 @@ class ProductReads:
     clusters: Array
     first: Array
     element: type[np.unsignedinteger[Any]]
+    in_registers: bool = False
     _of_warp: dict[int, tuple[Array, bool]] = field(default_factory=dict)
     _written: dict[bytes, Written] = field(default_factory=dict)
     _last: list[Written] = field(default_factory=list)
@@ -159,8 +164,12 @@ class ProductReads:
     def _only(self, kept: Array, unit: int) -> Written:
         """The reads of the units that are `kept`."""
         itemsize = self.element().itemsize
-        rows, columns = (lost_rows(~kept, where * itemsize, itemsize, unit) for where in self.where)
-        lost = rows[self.matrix[0]][:, :, None] | columns[self.matrix[1]][:, None, :]
+        columns = lost_rows(~kept, self.where[1] * itemsize, itemsize, unit)[self.matrix[1]]
+        if self.in_registers:
+            rows = np.zeros(self.where[0].shape[:2], np.bool_)
+        else:
+            rows = lost_rows(~kept, self.where[0] * itemsize, itemsize, unit)[self.matrix[0]]
+        lost = rows[:, :, None] | columns[:, None, :]
         return Written(self, kept, by_lane(lost))
 
     def begun(self, log: SharedHistory, memory: SharedMemory, instruction: Instruction) -> Array:
@@ -216,9 +225,14 @@ _kept = _Kept(_UNITS)
 
 
 def product_reads(
-    lanes: Lanes, warps: Array, of: tuple[object, ...], find: Callable[[], Sequence[Sequence[Places]]], itemsize: int
+    lanes: Lanes,
+    warps: Array,
+    of: tuple[object, ...],
+    find: Callable[[], Sequence[Sequence[Places]]],
+    itemsize: int,
+    fragment: FragmentPlaces | None = None,
 ) -> ProductReads:
-    """The reads of warps; `find` has the places of each one's part of A, and of its B.
+    """The reads of warps; `find` has the places of each one's part of A, unless that is a `fragment`, and of its B.
 
     That is the same for all that is equal in `of`, which is kept.
     """
@@ -226,12 +240,14 @@ def product_reads(
     key = of, itemsize, lanes.shape, team.size, memory.size, memory.unit, warps.tobytes()
     made = _kept.get(key)
     if made is None:
-        made = _product_reads(lanes, warps, find(), itemsize)
+        made = _product_reads(lanes, warps, find(), itemsize, fragment)
         _kept.add(key, made)
     return made
 
 
-def _product_reads(lanes: Lanes, warps: Array, places: Sequence[Sequence[Places]], itemsize: int) -> ProductReads:
+def _product_reads(
+    lanes: Lanes, warps: Array, places: Sequence[Sequence[Places]], itemsize: int, fragment: FragmentPlaces | None
+) -> ProductReads:
     memory, clocks, blocks = lanes.shared, lanes.team.clocks, lanes.shape[1]
     cells: list[Array] = []
     times: list[int] = []
@@ -239,7 +255,9 @@ def _product_reads(lanes: Lanes, warps: Array, places: Sequence[Sequence[Places]
     numbers: tuple[list[int], list[int]] = ([], [])
     columns = (warps % blocks).tolist()
     start, inside = 0, True
-    for side, of_side in enumerate(places):
+    if fragment is not None:
+        cells, times = [np.zeros(0, np.int64)], [1]
+    for side, of_side in enumerate(places, 2 - len(places)):
         known: dict[tuple[int, int], int] = {}
         behind = len(cells)
         for one, column in zip(of_side, columns, strict=True):
@@ -253,17 +271,33 @@ def _product_reads(lanes: Lanes, warps: Array, places: Sequence[Sequence[Places]
             where[side].append((one.where + start) // itemsize)
             start += len(one.pieces) * PIECE
             times.append(1)
+    numbered = [np.asarray(of_side) for of_side in numbers]
+    matrices = np.stack([numbered[0] if fragment is None else 0 * numbered[1], numbered[1] + behind], axis=1)
+    if fragment is not None:
+        where[0].extend(start // itemsize + _of_lanes(fragment, len(warps), itemsize))
+        numbered[0] = np.arange(len(warps))
     lengths = [len(some) for some in cells]
     first, column = warps // blocks * WARP, warps % blocks
     return ProductReads(
         np.concatenate(cells),
         np.repeat(np.asarray(times, np.int32), lengths),
         (np.stack(where[0]), np.stack(where[1])),
-        (np.asarray(numbers[0]), np.asarray(numbers[1])),
-        np.stack([np.asarray(numbers[0]), np.asarray(numbers[1]) + len(where[0])], axis=1),
+        (numbered[0], numbered[1]),
+        matrices,
         np.cumsum([0, *lengths]),
         inside,
         clocks.cluster[first, column],
         clocks.member[first, column],
         _ELEMENTS[itemsize],
+        fragment is not None,
     )
+
+
+def _of_lanes(fragment: FragmentPlaces, warps: int, itemsize: int) -> Array:
+    """The numbers of the elements of each warp's matrix, shape (warps, rows, columns), where the registers of 32 bits
+    that hold a fragment lie one after the other, each with all its lanes in all warps.
+    """
+    each = 4 // itemsize
+    registers = fragment.row.shape[1] // each
+    order = np.arange(registers * warps * WARP * each).reshape(registers, warps, WARP, each)
+    return fragment.to_matrix(order.transpose(1, 2, 0, 3).reshape(warps, WARP, -1))

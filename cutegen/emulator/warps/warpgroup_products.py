@@ -1,7 +1,8 @@
-"""wgmma: products of matrices in shared memory, which four warps start together and wait for later.
+"""wgmma: products of matrices in shared memory, or of A in registers, which four warps start and wait for later.
 
 Each warp makes its own 16 of the 64 rows. The matrices are read when a product starts; that nobody writes them until
-the wait for it is checked, and so is that its accumulators are not touched: they mean nothing until then.
+the wait for it is checked, and so is that its accumulators are not touched: they mean nothing until then. The registers
+of A may be read until then, although the PTX ISA does not allow even that.
 
 How it computes: as mma.sync does (`tensor_cores`). PTX leaves the order and the rounding of the sums open (PTX ISA 9.1,
 section 9.7.15.5.2); here the products are exact, are added in f64 along the depth, and the sum with the accumulator is
@@ -9,213 +10,75 @@ rounded once to f32. For 8-bit floats, the sum is truncated to the 14 bits that 
 cuts off before, where it aligns each product to the largest (`cutegen.atoms.mma.HOPPER_F8`), is not modelled.
 
 The order of registers (section 9.7.15.7): a warp needs a wgmma.fence before its first product, and again once it has
-written registers that are accumulators. The rule is enforced as written, although assemblers accept some violations,
-except for zeros: compilers move those of a sum's start from before the fence to behind it, and assemblers start the sum
-instead.
+written registers that are accumulators or A. The rule is enforced as written, although assemblers accept some
+violations, except for zeros in accumulators: compilers move those of a sum's start from before the fence to behind it,
+and assemblers start the sum instead.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 import numpy as np
 
 from cutegen.emulator.arithmetic.arrays import Array, has_any
 from cutegen.emulator.checks.faults import Stop
-from cutegen.emulator.checks.poison import poison_whole, poisoned_lanes
 from cutegen.emulator.checks.shared_history import SharedHistory
 from cutegen.emulator.instructions.reader import InstructionReader
 from cutegen.emulator.lanes import WARP, Mask, spread
 from cutegen.emulator.memory.runs import PIECE
 from cutegen.emulator.memory.shared_memory import TABOO
-from cutegen.emulator.native.library import Core
 from cutegen.emulator.operations.operands import Getter, Note, Operation
 from cutegen.emulator.operations.state import Lanes
-from cutegen.emulator.ptx.model import Immediate, Instruction
+from cutegen.emulator.ptx.model import Instruction
 from cutegen.emulator.synchronisation.product_groups import WARPS
 from cutegen.emulator.warps.by_warp import (
-    by_thread,
-    by_thread_of_several,
     by_warp,
+    first_lane_of,
+    poison_of,
+    poisoned_by_warp,
     registers_by_warp,
-    see_registers,
-    taking_part,
     whole_warps,
 )
 from cutegen.emulator.warps.core_products import core_products
 from cutegen.emulator.warps.product_form import ProductForm, by_lane, read_form
 from cutegen.emulator.warps.product_reads import ProductReads, lost_rows, product_reads
 from cutegen.emulator.warps.product_sums import Addition, add_products
+from cutegen.emulator.warps.product_waits import agent_of, threads_of
+from cutegen.emulator.warps.register_factors import check_any_fence, factor_of, lost_by_factor, see_at_fence
 from cutegen.emulator.warps.shared_matrices import Places, places_told
-
-_MOST_GROUPS = 7
-"""That a wait may leave."""
 
 _ROWS = 16
 """Of the result that one warp makes."""
 
 
-def warpgroup_operation(instruction: Instruction, slots: Mapping[str, int], note: Note) -> Operation:
-    """The operation of a wgmma instruction that does not wait. Raises UnsupportedInstruction for other forms."""
+def warpgroup_operation(
+    instruction: Instruction, slots: Mapping[str, int], note: Note, factors: list[int]
+) -> Operation:
+    """The operation of a wgmma instruction that does not wait. Raises UnsupportedInstruction for other forms.
+
+    `factors` are the slots of all registers that are A in the kernel; those of this instruction are added.
+    """
     reader = InstructionReader(instruction)
     what = reader.choice("fence", "commit_group", "mma_async")
     if not reader.leads("sync") or not reader.leads("aligned"):
         reader.fail("only .sync.aligned")
     if what == "mma_async":
         note("shared", PIECE)
-        return partial(_multiply, read_form(reader, slots))
+        form = read_form(reader, slots)
+        factors += form.factor
+        return partial(_multiply, form)
     reader.operands(0)
-    return partial(_fence if what == "fence" else _commit, instruction)
+    return partial(_fence, instruction, factors) if what == "fence" else partial(_commit, instruction)
 
 
-def _lane(lanes: Lanes, warp: int) -> tuple[int, int]:
-    """The first lane (thread, block) of a warp."""
-    return warp // lanes.shape[1] * WARP, warp % lanes.shape[1]
-
-
-def _fence(instruction: Instruction, lanes: Lanes, mask: Mask) -> None:
-    products, warps = lanes.team.products, whole_warps(lanes, mask, instruction)
-    products.fenced[warps] = True
-    if products.core is None or not see_registers(products.core, lanes, products.slots, warps, products.seen):
-        products.seen[:, warps] = registers_by_warp(lanes, products.slots)[:, warps]
+def _fence(instruction: Instruction, factors: Sequence[int], lanes: Lanes, mask: Mask) -> None:
+    see_at_fence(lanes, whole_warps(lanes, mask, instruction), factors)
 
 
 def _commit(instruction: Instruction, lanes: Lanes, mask: Mask) -> None:
     lanes.team.products.commit(whole_warps(lanes, mask, instruction).tolist())
-
-
-@dataclass(frozen=True)
-class ProductWait:
-    """wgmma.wait_group for all but the last `left` groups of a warp's products."""
-
-    left: int
-    instruction: Instruction
-
-    def come(self, lanes: Lanes, mask: Array) -> Array:
-        """The lanes that go on at once. Raises Stop for a part of a warp."""
-        return self._open(lanes, mask, whole_warps(lanes, mask, self.instruction))
-
-    def open_for(self, lanes: Lanes, mask: Array) -> Array:
-        """The lanes of warps whose products have ended, as all warps of their warpgroup have started them."""
-        return self._open(lanes, mask, np.flatnonzero(taking_part(lanes, mask).any(axis=1)))
-
-    def _open(self, lanes: Lanes, mask: Array, warps: Array) -> Array:
-        """The same, of which `warps` are the numbers."""
-        products = lanes.team.products
-        ready = np.asarray([warp for warp in warps.tolist() if products.is_open(self.left, warp)], np.int64)
-        if not ready.size:
-            return np.zeros_like(mask)
-        _end(lanes, products.wait(self.left, ready.tolist()), self.instruction)
-        through = _threads(lanes, ready)
-        _learn(lanes, ready)
-        return through
-
-    def changes(self, lanes: Lanes, blocks: Array) -> None:
-        """Nothing that is counted."""
-
-    def give_up(self, lanes: Lanes, mask: Array) -> bool:
-        """No warp goes on before its products have ended."""
-        return False
-
-    def hang(self, lanes: Lanes, mask: Array) -> Stop:
-        """The fault that another warp of the warpgroup never starts its part of a product."""
-        warp = int(np.flatnonzero(taking_part(lanes, mask).any(axis=1))[0])
-        late = lanes.team.products.late(self.left, warp)
-        text = f"waits forever for products that warp {late // lanes.shape[1]} of its warpgroup never starts"
-        return Stop("deadlock", text, self.instruction, _lane(lanes, warp))
-
-
-def read_product_wait(reader: InstructionReader) -> ProductWait:
-    """Reads wgmma.wait_group. Raises UnsupportedInstruction for other forms."""
-    reader.choice("wait_group")
-    if not reader.leads("sync") or not reader.leads("aligned"):
-        reader.fail("only .sync.aligned")
-    (left,) = reader.operands(1)
-    if not isinstance(left, Immediate) or left.width is not None or left.bits > _MOST_GROUPS:
-        reader.fail(f"a count that is no constant from 0 to {_MOST_GROUPS}")
-    return ProductWait(left.bits, reader.instruction)
-
-
-def _end(lanes: Lanes, landed: Iterable[tuple[tuple[int, ...], Array]], instruction: Instruction) -> None:
-    """Puts into the registers what accumulators hold, in the warps where no product writes them any more."""
-    products = lanes.team.products
-    for slots, warps in landed:
-        for unknown in {id(one): one for one in map(lanes.poison.get, slots)}.values():
-            bits = by_warp(lanes, np.zeros((), np.uint32) if unknown is None else unknown)[warps]
-            touched = (bits != np.uint32(0xFFFFFFFF)).any(axis=1)
-            if has_any(touched):
-                warp = int(warps[int(touched.argmax())])
-                text = "a register of an accumulator was written while a product that this waits for writes it, too"
-                raise Stop("wgmma", text, instruction, _lane(lanes, warp))
-        rows, mask = products.rows(slots), _threads(lanes, warps)
-        lost = _lost(lanes, rows[:, 0], warps)
-        merged = None if products.core is None else _merged(products.core, lanes, slots, rows, mask)
-        held = products.held[rows[:, 0]] if merged is None else merged
-        for slot, bits, some in zip(
-            slots, by_thread_of_several(lanes, held) if merged is None else held, lost, strict=True
-        ):
-            if merged is None:
-                lanes.put(slot, bits, mask, some)
-            else:
-                lanes.put_merged(slot, bits, mask, some)
-        products.seen[rows, warps] = products.held[rows, warps]
-
-
-def _lost(lanes: Lanes, rows: Array, warps: Array) -> Sequence[Array | None]:
-    """The poison that accumulators in some rows have in warps: None for none."""
-    unknown = lanes.team.products.unknown
-    if unknown is None or not has_any(unknown[rows[:, None], warps]):
-        return [None] * len(rows)
-    made: dict[bytes, Array | None] = {}  # what is lost is so in many rows alike
-    for one in (some := unknown[rows]):
-        if (key := one.tobytes()) not in made:
-            made[key] = poison_whole(by_thread(lanes, one), 32) if has_any(one[warps]) else None
-    return [made[one.tobytes()] for one in some]
-
-
-def _merged(core: Core, lanes: Lanes, slots: Sequence[int], rows: Array, mask: Array) -> Array | None:
-    """The contents of registers, shape (slots, threads, blocks), after the core puts accumulators into them in the
-    lanes of a mask. None where a register was never written, or is not of 32 bits.
-    """
-    bits, products = lanes.bits, lanes.team.products
-    if any(bits[slot] is None and lanes.wide[slot] is None for slot in slots):
-        return None
-    arrays = [np.asarray(lanes.get(slot)) for slot in slots]
-    if any(array.itemsize != products.held.itemsize for array in arrays):
-        return None
-    made = np.empty((len(slots), *lanes.shape), np.uint32)
-    given = np.array((*lanes.shape, len(slots), products.count), np.int64)
-    core.accesses["land_accumulators"]((products.held, rows, mask, made, *arrays), given.ctypes.data)
-    return made
-
-
-def _learn(lanes: Lanes, warps: Array) -> None:
-    """Lets the lanes of warps know that the products of their warpgroups which have ended so far are in the past."""
-    clocks = lanes.team.clocks
-    now = clocks.tick()
-    agents = np.asarray([_agent(lanes, warp) for warp in warps.tolist()])
-    for agent in np.unique(agents).tolist():
-        clocks.learn_of(_threads(lanes, warps[agents == agent]), agent, now)
-
-
-def _agent(lanes: Lanes, warp: int) -> int:
-    """The number of the agent that reads for the products of a warp's warpgroup."""
-    number, block = divmod(warp, lanes.shape[1])
-    return lanes.team.product_agent(number // WARPS) + block % lanes.team.size
-
-
-def _threads(lanes: Lanes, warps: Array) -> Array:
-    """The mask of the threads of some warps."""
-    key = f"threads of {warps.tobytes().hex()}"
-    found = lanes.kept.get(key)
-    if found is None:
-        rows = np.zeros((lanes.team.products.count, 1), np.bool_)
-        rows[warps] = True
-        found = lanes.kept[key] = by_thread(lanes, rows)
-    assert isinstance(found, np.ndarray)
-    return lanes.known(found)
 
 
 def _multiply(form: ProductForm, lanes: Lanes, mask: Mask) -> None:
@@ -225,41 +88,48 @@ def _multiply(form: ProductForm, lanes: Lanes, mask: Mask) -> None:
     for slot in form.origins:
         lanes.get(slot)
         lanes.refuse_register(slot, mask, "an operand of wgmma", instruction)
-    by_core = core_products(lanes, _agent)
-    if by_core is not None and by_core.start(form, lanes, mask, warps, partial(_reads, form, lanes, warps)):
+    factor = factor_of(form, lanes, mask, warps) if form.factor else None
+    by_core = core_products(lanes, agent_of)
+    if by_core is not None and by_core.start(form, lanes, mask, warps, partial(_reads, form, lanes, warps), factor):
         return
     resting, now = _check_fenced(form, lanes, warps)
-    found = [_of_warp(lanes, get, warps, instruction) for get in (form.a, form.b, form.keeps)]
+    *descriptors, keeps = (_of_warp(lanes, get, warps, instruction) for get in (*form.descriptors, form.keeps))
     log = lanes.shared.log
     assert isinstance(log, SharedHistory)
-    reads = _reads(form, lanes, warps, found[:2])
+    reads = _reads(form, lanes, warps, descriptors)
     raw, unknown = reads.elements(log, lanes.shared, instruction), None
     if raw is None and (written := reads.written(lanes.shared)) is not None:
         raw = written.elements(log, lanes.shared, instruction)
         if raw is not None:
             reads, unknown = written.reads, written.lost
     if raw is None:
-        unknown = _check_reads(form, lanes, warps, _all_places(form, lanes, warps, found[:2]))
+        unknown = _check_reads(form, lanes, warps, _all_places(form, lanes, warps, descriptors))
         raw = reads.begun(log, lanes.shared, instruction)
-    agents = [_agent(lanes, warp) for warp in warps.tolist()]
-    products.begin(warps, form.slots, partial(log.products.end, instruction, reads, agents, None))
-    addition = Addition(warps, found[2] != 0, resting, now)
+    if factor is not None:
+        raw = np.concatenate([raw, factor.bits.view(reads.element).reshape(-1)])
+        if (rows := lost_by_factor(form, lanes, mask, warps)) is not None:
+            lost = by_lane(np.repeat(rows[:, :, None], form.columns, axis=2))
+            unknown = lost if unknown is None else unknown | lost
+    agents = [agent_of(lanes, warp) for warp in warps.tolist()]
+    products.begin(warps, form.slots, partial(log.products.end, instruction, reads, agents, None), factor)
+    addition = Addition(warps, keeps != 0, resting, now)
     _check_accumulators(form, lanes, addition, unknown)
     add_products(form, products, reads, raw, addition)
     if now is not None:
-        lanes.lose([form.slots[i] for i in np.flatnonzero(resting.any(axis=1)).tolist()], _threads(lanes, warps))
+        lanes.lose([form.slots[i] for i in np.flatnonzero(resting.any(axis=1)).tolist()], threads_of(lanes, warps))
 
 
 def _reads(form: ProductForm, lanes: Lanes, warps: Array, descriptors: Sequence[Array]) -> ProductReads:
-    """The reads of warps whose matrices A and B have these descriptors. Raises Stop as `_places` does."""
+    """The reads of warps whose matrices A and B, or only B, have these descriptors. Raises Stop as `_places` does."""
     shape, find = (form.columns, form.depth, form.transposed), partial(_all_places, form, lanes, warps, descriptors)
-    return product_reads(lanes, warps, (shape, *(bits.tobytes() for bits in descriptors)), find, form.itemsize)
+    key = shape, *(bits.tobytes() for bits in descriptors)
+    return product_reads(lanes, warps, key, find, form.itemsize, form.fragment)
 
 
 def _all_places(form: ProductForm, lanes: Lanes, warps: Array, descriptors: Sequence[Array]) -> list[list[Places]]:
-    """Where each warp's part of A lies, and each one's B. Raises Stop as `_places` does."""
-    sizes = WARPS * _ROWS, form.columns
-    return [_places(form, lanes, warps, descriptors[side], side, sizes[side]) for side in range(2)]
+    """Where each warp's part of A lies, unless it is in registers, and each one's B. Raises Stop as `_places` does."""
+    sizes, first = (WARPS * _ROWS, form.columns), 2 - len(descriptors)
+    return [_places(form, lanes, warps, bits, side, sizes[side]) for side, bits in enumerate(descriptors, first)]
 
 
 def _places(form: ProductForm, lanes: Lanes, warps: Array, descriptors: Array, side: int, size: int) -> list[Places]:
@@ -271,7 +141,7 @@ def _places(form: ProductForm, lanes: Lanes, warps: Array, descriptors: Array, s
         places = places_told(bits, size, form.depth, form.itemsize, form.transposed[side], *rows)
         if isinstance(places, int):
             text = f"a matrix descriptor with a base offset of {places}, which is not emulated"
-            raise Stop("wgmma", text, form.instruction, _lane(lanes, warp))
+            raise Stop("wgmma", text, form.instruction, first_lane_of(lanes, warp))
         found.append(places)
     return found
 
@@ -291,7 +161,7 @@ def _of_warp(lanes: Lanes, get: Getter, warps: Array, instruction: Instruction) 
     differing = (values != values[:, :1]).any(axis=1)
     if has_any(differing):
         warp = int(warps[int(differing.argmax())])
-        raise Stop("wgmma", "the lanes of a warp give different operands", instruction, _lane(lanes, warp))
+        raise Stop("wgmma", "the lanes of a warp give different operands", instruction, first_lane_of(lanes, warp))
     return np.asarray(values[:, 0])
 
 
@@ -302,9 +172,7 @@ def _check_fenced(form: ProductForm, lanes: Lanes, warps: Array) -> tuple[Array,
     Raises Stop unless what these hold has been there since the warp's last fence, or is zero.
     """
     products, instruction = lanes.team.products, form.instruction
-    if not products.fenced[warps].all():
-        warp = int(warps[int(products.fenced[warps].argmin())])
-        raise Stop("wgmma", "no wgmma.fence comes before the warp's first product", instruction, _lane(lanes, warp))
+    check_any_fence(lanes, warps, instruction)
     if not products.has(form.slots):
         new = [slot for slot in dict.fromkeys(form.slots) if slot not in products.slots]
         products.add(new, registers_by_warp(lanes, new))
@@ -317,7 +185,7 @@ def _check_fenced(form: ProductForm, lanes: Lanes, warps: Array) -> tuple[Array,
     if has_any(changed):
         warp = int(warps[int(changed.argmax()) % len(warps)])
         text = "an accumulator was written since the warp's last wgmma.fence, which must come between"
-        raise Stop("wgmma", text, instruction, _lane(lanes, warp))
+        raise Stop("wgmma", text, instruction, first_lane_of(lanes, warp))
     return resting, now
 
 
@@ -330,8 +198,8 @@ def _check_reads(form: ProductForm, lanes: Lanes, warps: Array, places: Sequence
     assert isinstance(log, SharedHistory)
     unknown = np.zeros((len(warps), _ROWS, form.columns), np.bool_)
     for number, (warp, *matrices) in enumerate(zip(warps.tolist(), *places, strict=True)):
-        lane = _lane(lanes, warp)
-        for side, one in enumerate(matrices):
+        lane = first_lane_of(lanes, warp)
+        for side, one in enumerate(matrices, 2 - len(matrices)):
             lost = _unwritten(form, lanes, one, lane)
             if lost is not None:
                 unknown[number] |= lost[None, :] if side else lost[:, None]
@@ -371,30 +239,14 @@ def _check_accumulators(form: ProductForm, lanes: Lanes, addition: Addition, unk
     products, warps, keeps, resting = lanes.team.products, addition.warps, addition.keeps, addition.resting
     lost, kept = products.unknown, keeps[:, None]
     if addition.now is not None and (lost is not None or has_any(keeps & resting)):
-        rows, poisoned = products.rows(form.slots), _poisoned(lanes, form.slots, warps)
+        rows, poisoned = products.rows(form.slots), poisoned_by_warp(lanes, poison_of(lanes, form.slots), warps)
         bad = keeps & resting & (poisoned if lost is None else poisoned & ~lost[rows, warps]).any(axis=2)
         if has_any(bad):
             text = "wgmma adds to an accumulator that was never written"
             warp = int(warps[int(bad.argmax()) % len(warps)])
-            raise Stop("never-written", text, form.instruction, _lane(lanes, warp))
+            raise Stop("never-written", text, form.instruction, first_lane_of(lanes, warp))
         kept = kept & (~resting[:, :, None] | poisoned)
     elif unknown is None and keeps.all():
         return  # nothing rests
     if unknown is not None or lost is not None:
         products.lose(form.slots, warps, unknown, kept if lost is not None else None)
-
-
-def _poisoned(lanes: Lanes, slots: Sequence[int], warps: Array) -> Array:
-    """In which lanes of warps registers are poisoned, shape (slots, warps, 32)."""
-    found: dict[int, Array] = {}
-    of_slots = [lanes.poison.get(slot) for slot in slots]  # many of which are one array
-    for poison in of_slots:
-        if id(poison) not in found:
-            lost = np.zeros((), np.bool_) if poison is None else poisoned_lanes(poison)
-            found[id(poison)] = by_warp(lanes, lost)[warps]
-    if len(found) == 1:
-        (only,) = found.values()
-        return np.broadcast_to(only, (len(slots), *only.shape))
-    number_of = {key: number for number, key in enumerate(found)}
-    numbers = [number_of[id(poison)] for poison in of_slots]
-    return np.stack(list(found.values()))[numbers]

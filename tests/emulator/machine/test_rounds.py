@@ -117,6 +117,12 @@ def test_an_index_of_too_few_bits_reads_elsewhere() -> None:
     assert (out < wanted).all()
 
 
+MULTIPLY = """
+mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32
+    {%r10, %r11, %r12, %r13}, {%r9, %r9, %r9, %r9}, {%r14, %r14}, {%r10, %r11, %r12, %r13};
+"""
+
+
 @pytest.mark.parametrize(
     ("what", "line"),
     [
@@ -124,12 +130,12 @@ def test_an_index_of_too_few_bits_reads_elsewhere() -> None:
         ("a product", "mad.lo.u32 %r8, %r8, 3, 1;"),
         ("a float counter", "add.f32 %r8, %r8, 0f3F800000;"),
         ("a store", "st.global.b32 [%rd5], %r3;"),
+        ("a float counter in a fragment", f"add.u32 %r9, %r9, 1;\n{MULTIPLY}"),
     ],
 )
 def test_rounds_that_are_not_alike_are_not_cut(what: str, line: str) -> None:
-    loop = f"mov.b32 %r8, 0;{LOOP}add.u32 %r2, %r2, %r8;".replace(
-        "add.s64 %rd2, %rd2, 4;", f"{line}\nadd.s64 %rd2, %rd2, 4;"
-    )
+    zeros = "".join(f"mov.b32 %r{number}, 0;\n" for number in (8, 9, 10, 11, 12, 13, 14))
+    loop = f"{zeros}{LOOP}add.u32 %r2, %r2, %r8;".replace("add.s64 %rd2, %rd2, 4;", f"{line}\nadd.s64 %rd2, %rd2, 4;")
     with pytest.raises(UnlikeRounds):
         summed(loop, 1 << 28, [0], range(4, 8), limit=5000)
 

@@ -296,7 +296,7 @@ wgmma.mma_async.sync.aligned.m64n8k16.f16.f16.f16 {{%r2, %r3}}, %rd1, %rd2, %p1,
 wgmma.mma_async.sync.aligned.m64n8k32.f16.e4m3.e4m3 {{%r2, %r3}}, %rd1, %rd2, %p1, 1, 1;
 wgmma.mma_async.sync.aligned.m64n8k32.s32.s8.s8 {{%r2, %r3, %r4, %r5}}, %rd1, %rd2, %p1;
 wgmma.wait_group.sync.aligned 8;
-wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {D}, {A}, %rd2, %p1, 1, 1, 0;
+wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {D}, {A}, %rd2, %p1, 1, 1, 0, 0;
 cp.async.bulk.tensor.1d.shared::cluster.global.tile::gather4.mbarrier::complete_tx::bytes [%r2], [%rd1, {{%r3}}], [%r4];
 cp.async.bulk.tensor.1d.shared::cta.global.mbarrier::complete_tx::bytes.multicast::cluster [%r2], [%rd1, {{0}}], [8], 3;
 cp.reduce.async.bulk.tensor.1d.global.shared::cta.add.tile.bulk_group [%rd1, {{%r2}}], [%r3];
