@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from cutegen.families import elementwise, probe, rowwise
 from cutegen.families.attention import mma_sync as attention_mma_sync
+from cutegen.families.attention import wgmma as attention_wgmma
 from cutegen.families.gemm import fma, mma_sync, wgmma
 from cutegen.family import AnyFamily
 
@@ -18,5 +19,6 @@ FAMILIES: tuple[AnyFamily, ...] = (
     mma_sync.FAMILY,
     wgmma.FAMILY,
     attention_mma_sync.FAMILY,
+    attention_wgmma.FAMILY,
     probe.FAMILY,
 )

@@ -39,8 +39,13 @@ class _Linear:
 def bounds(found: Walked) -> Iterator[Bound]:
     """The bounds that conditions set without which nothing of an element is left."""
     for condition in conditions(found):
-        if isinstance(condition, Binary) and excludes(found, condition):
-            yield from _bounds(condition, found)
+        yield from bounds_of(found, condition)
+
+
+def bounds_of(found: Walked, condition: Expr) -> Iterator[Bound]:
+    """The bounds of a condition that holds in exactly the places that these leave, and without which nothing counts."""
+    if isinstance(condition, Binary) and excludes(found, condition):
+        yield from _bounds(condition, found)
 
 
 def reached(found: Walked, sizes: Mapping[str, int], scalars: Mapping[str, int | float | bool]) -> int:

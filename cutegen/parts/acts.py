@@ -130,10 +130,13 @@ class Look:
 
 @dataclass(frozen=True)
 class Write:
-    """Writes a cell by the threads themselves, or their part of it: agents of one warpgroup write it together."""
+    """Writes a cell by the threads themselves, or their part of it: agents of one warpgroup write it together. Those
+    that `update` it have read what they replace, each its own part.
+    """
 
     cell: Cell
     content: Content
+    updates: bool = False
 
 
 @dataclass(frozen=True)

@@ -210,13 +210,13 @@ class _Orders:
             copies=state.copies[:number] + state.copies[number + 1 :],
         )
 
-    def _may_change(self, state: State, number: int, cell: int, does: str) -> None:
+    def _may_change(self, state: State, number: int, cell: int, does: str, reads: bool = False) -> None:
         for reader in self.tables.readers(state.at, cell):
             self._refuse("overwrite", state, number, f"{does} while {reader} reads it")
         if any(copy.cell == cell for copy in state.copies):
             self._refuse("overwrite", state, number, f"{does} while a load to it is under way")
         standing = state.cells[cell]
-        if standing.loaded and not standing.read:
+        if standing.loaded and not standing.read and not reads:
             self._refuse("unread", state, number, f"{does}, whose last load nobody has read")
 
     # Reads and writes.
@@ -277,7 +277,7 @@ class _Orders:
         does = f"writes {self.wording.cell(act.cell)}"
         self._there(state, number, act.cell.block, does)
         for one in (cell, *self.tables.overlapped[cell]):
-            self._may_change(state, number, one, does)
+            self._may_change(state, number, one, does, reads=isinstance(act, Write) and act.updates)
         old = state.cells[cell]
         writers = dict(old.writers)
         own = old.content == content and any(member in writers for member in self.tables.warpgroup[number])

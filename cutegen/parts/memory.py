@@ -51,6 +51,7 @@ class Standing:
     group: Warpgroup | None = None
     writes: dict[int, Written] = field(default_factory=dict)  # by the column of the agent
     reads: list[Read] = field(default_factory=list)
+    updated: bool = False  # whether threads have read it, each what it then replaced
     before: tuple[Standing, ...] = ()  # while others may still write their part over these
 
 
@@ -100,8 +101,9 @@ class Memory:
             part = f"{does} its part of {content_text(act.content)} to {self.wording.cell(act.cell)}"
             self._overwrite(actor, part, f"{old.reads[0].reader} reads it", "which may be earlier")
         before = old.before if joins else self._taken(act.cell)
+        reads = isinstance(act, Write) and act.updates
         for one in before:
-            self._replace(actor, one, f"{does} {content_text(act.content)} to {self.wording.cell(act.cell)}")
+            self._replace(actor, one, f"{does} {content_text(act.content)} to {self.wording.cell(act.cell)}", reads)
         new = old if joins else Standing(act.content, group=group, before=before)
         if not joins:
             for one in before:
@@ -119,10 +121,11 @@ class Memory:
                 found.append(self.cells.pop(other))
         return tuple(found)
 
-    def _replace(self, actor: Actor, old: Standing, does: str) -> None:
+    def _replace(self, actor: Actor, old: Standing, does: str, reads: bool = False) -> None:
         if old.phase and not old.phase.known_over(actor):
             self._overwrite(actor, does, f"the load of {old.loader} to it is under way")
         self._no_reader(actor, old, does)
+        old.updated |= reads
         self._seen(actor, old)
         for written in old.writes.values():
             if not written.known_done(actor):
@@ -173,7 +176,7 @@ class Memory:
         """Loads that nobody has read."""
         for cell, standing in self.cells.items():
             for one in (standing, *standing.before):
-                if one.phase and not one.reads:
+                if one.phase and not one.reads and not one.updated:
                     yield cell, one
 
     def _ready(self, actor: Actor, cell: Cell, content: Content | None, does: str, *, fenced: bool) -> None:
@@ -198,7 +201,7 @@ class Memory:
                 self._overwrite(actor, does, f"{read.reader} reads {self._what(old)} in it")
 
     def _seen(self, actor: Actor, old: Standing) -> None:
-        if old.phase and not old.reads:
+        if old.phase and not old.reads and not old.updated:
             text = f"{actor.name} overwrites {self._what(old)}, which {old.loader} loaded and nobody has read"
             self._refuse("unread", actor, text)
 

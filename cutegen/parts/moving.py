@@ -157,6 +157,8 @@ class Fragment(Statement):
     name: str
     letter: str  # A or B
     buffer: str  # its variable
+    mma: str = "tiled_mma"
+    thread: str = "thr_mma"
 
     def acts(self, at: Acting) -> Iterator[Act]:
         at.fragments[self.name] = tuple(name for name, one in at.allocated.items() if one.variable == self.buffer)
@@ -167,7 +169,8 @@ class Fragment(Statement):
 class Multiply(Statement):
     """Products of a stage of two fragments, A and B, as a group of their own, which are added to the registers `sums`,
     or replace what these have where they are `fresh`. `content` is what must stand there, in all parts that it is
-    loaded in. Of A they may be only the block of rows with the number `rows`.
+    loaded in. Of A they may be only the block of rows with the number `rows`. What threads have written to the
+    registers that products use is `fenced` first.
     """
 
     template = "multiply"
@@ -178,6 +181,10 @@ class Multiply(Statement):
     sums: str = "acc"
     rows: str = ""
     fresh: bool = False
+    mma: str = "tiled_mma"
+    place_of_a: str = ""  # the index of A's cell, where it is not the stage
+    fenced: bool = True
+    adds: bool = False  # whether the product was told before to add, always
 
     def acts(self, at: Acting) -> Iterator[Act]:
         stage, content = int(at.value(self.stage)), tuple(at.value(self.content))
@@ -269,17 +276,20 @@ class Look(Statement):
 
 @dataclass(frozen=True)
 class Write(Statement):
-    """Writes of threads, with lines that the family prints: to `cell`, a tuple, in each of the buffers."""
+    """Writes of threads, with lines that the family prints: to `cell`, a tuple, in each of the buffers. Threads that
+    `update` elements have read them before.
+    """
 
     writes: tuple[str, ...]
     cell: str
     content: str
+    updates: bool = False
 
     def acts(self, at: Acting) -> Iterator[Act]:
         place, content = tuple(map(int, at.value(self.cell))), tuple(at.value(self.content))
         at.together("write shared memory")
         for name in self.writes:
-            yield acts.Write(Cell(at.agent.block, name, place), content)
+            yield acts.Write(Cell(at.agent.block, name, place), content, self.updates)
 
 
 @dataclass(frozen=True)

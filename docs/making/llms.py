@@ -33,7 +33,8 @@ FAMILIES = {
     "gemm_schedule": "gemm, mma.atom fma (CUDA cores)",
     "gemm_mma_sync_schedule": "gemm, mma.atom mma_sync (single warps)",
     "gemm_wgmma_schedule": "gemm, mma.atom wgmma (warpgroups, sm_90a)",
-    "contract_schedule": "contract",
+    "contract_schedule": "contract, mma.atom mma_sync (single warps)",
+    "attention_wgmma_schedule": "contract, mma.atom wgmma (warpgroups, sm_90a)",
     "probe_schedule": "probe",
     "case": "cases: `schedule` is a list, and the first whose `for` holds is taken",
 }

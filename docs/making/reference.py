@@ -30,9 +30,14 @@ PAGES = {  # by file: title, the fields' groups, and what is said of them
         "`op: gemm`, `mma: {atom: wgmma}`: Hopper's tensor cores.",
     ),
     "contract": (
-        "Schedules of contractions",
+        "Schedules of contractions by single warps",
         ("contract_schedule",),
-        "`op: contract`: tensor cores from Ampere on.",
+        "`op: contract`, `mma: {atom: mma_sync}`: tensor cores from Ampere on.",
+    ),
+    "contract_wgmma": (
+        "Schedules of contractions by warpgroups",
+        ("attention_wgmma_schedule",),
+        "`op: contract`, `mma: {atom: wgmma}`: Hopper's tensor cores.",
     ),
     "probe": ("Schedules of probes", ("probe_schedule",), "`op: probe`."),
     "cases": (

@@ -34,11 +34,64 @@ def reach_lines(
     yield "tiles = cutlass.max(end_tile - first_tile, 0)"
 
 
-def _place(bound: Bound, sizes: Mapping[str, str]) -> str:
+def is_cut(bounds: Sequence[Bound], walked: str, block_keys: str, sizes: Mapping[str, str], whole: bool) -> str | None:
+    """Whether some place of the tile that begins at `start` does not count for some row; None where all always do."""
+    last, first = any(bound.last for bound in bounds), any(not bound.last for bound in bounds)
+    terms = ["start < whole_first"] * first
+    terms += [f"start + {block_keys} > {'whole_end' if last else sizes[walked]}"] * (last or not whole)
+    return " or ".join(terms) or None
+
+
+def parts_of(bounds: Sequence[Bound]) -> tuple[bool, ...]:
+    """The parts of a walk from the last tile on, behind that tile: whether tiles of each may be cut. These are tiles
+    that last places cut, whole ones, and tiles that first places cut.
+    """
+    last, first = any(bound.last for bound in bounds), any(not bound.last for bound in bounds)
+    return (*[True] * last, False, *[True] * first)
+
+
+def cut_lines(bounds: Sequence[Bound], walked: str, block_keys: str, sizes: Mapping[str, str]) -> Iterator[str]:
+    """The statements that find the places from `whole_first` to before `whole_end`, which count for every row of the
+    row tile `row_tile`, and `walk`: where each part of `parts_of` begins, and the number of tiles. Without bounds there
+    are none.
+    """
+    if not bounds:
+        return
+    yield f"# The places of {walked} that count for every row of it: a tile with others is cut"
+    if any(bound.last for bound in bounds):
+        yield f"whole_end = cutlass.Int64({sizes[walked]})"
+    if any(not bound.last for bound in bounds):
+        yield "whole_first = cutlass.Int64(0)"
+    for bound in bounds:
+        place = _place(bound, sizes, near=True)
+        if bound.last:
+            yield f"whole_end = cutlass.min(whole_end, {place} + 1)"
+        else:
+            yield f"whole_first = cutlass.max(whole_first, {place})"
+    ends = ["1"]
+    yield f"# From the last tile on: {_described(parts_of(bounds))}; the first of all is not among them"
+    if any(bound.last for bound in bounds):
+        yield f"cut_tiles = last_tile + 1 - cutlass.Int32(cutlass.max(whole_end, 0) // {block_keys})"
+        yield "cut_tiles = cutlass.max(1, cutlass.min(cut_tiles, tiles))"
+        ends.append("cut_tiles")
+    if any(not bound.last for bound in bounds):
+        yield f"whole_first = cutlass.max(0, cutlass.min(whole_first, cutlass.Int64({sizes[walked]})))"
+        yield f"whole_tiles = last_tile + 1 - cutlass.Int32(cute.ceil_div(whole_first, {block_keys}))"
+        yield f"whole_tiles = cutlass.max({ends[-1]}, cutlass.min(whole_tiles, tiles))"
+        ends.append("whole_tiles")
+    yield f"walk = ({', '.join([*ends, 'tiles'])})"
+
+
+def _described(parts: Sequence[bool]) -> str:
+    return ", then ".join("tiles that are cut" if cut else "whole ones" for cut in parts)
+
+
+def _place(bound: Bound, sizes: Mapping[str, str], near: bool = False) -> str:
+    """A bound of the row for which it lies furthest out, or if it is to be `near`, furthest in."""
     parts: list[tuple[int, str]] = []
     if bound.row:
         # the last place is that of the row with the largest one, the first that of the row with the least
-        far = (bound.row > 0) == bound.last
+        far = ((bound.row > 0) == bound.last) != near
         parts.append((bound.row, "last_row" if far else "first_row"))
     parts += [(factor, _term(term, sizes)) for term, factor in bound.terms]
     text = ""

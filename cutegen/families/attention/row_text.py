@@ -6,37 +6,23 @@ numbers. What is carried along the walked mode is kept for each row in registers
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from cutegen.codegen.formatting import WIDTH
 from cutegen.codegen.variables import Variables
-from cutegen.expressions.parsing import coords
-from cutegen.expressions.tree import Expr, Local, Name, Typed, lengths, walk
+from cutegen.expressions.tree import Call, Cast, Expr, Local, Name, Typed, walk
+from cutegen.families.attention.folding import Folded, bounded_choice, folded
+from cutegen.families.attention.row_printers import Names, VectorPrinter
 from cutegen.families.common.row_printing import NumberedPrinter, RowPrinter
 from cutegen.language.model import KernelSpec, Tensor
 from cutegen.ops.neutral import terms_of
+from cutegen.ops.reach import Bound
 from cutegen.ops.walked import Carried, Walked
 
 INDENT = 8
 MINUS_INFINITY = 'float("-inf")'
-
-
-class VectorPrinter(NumberedPrinter):
-    """Prints on vectors of a thread's columns."""
-
-
-@dataclass(frozen=True)
-class Names:
-    """Variables of a kernel for what statements read. `places` has that of a block along each outer mode, and of a row
-    along theirs; `columns` that of a thread's places along the walked mode or along that of the outputs, and `offsets`
-    that of its registers with these places in a tile.
-    """
-
-    places: dict[str, str]
-    columns: dict[str, str]
-    offsets: dict[str, str]
-    sizes: dict[str, str]
 
 
 @dataclass
@@ -48,7 +34,11 @@ class RowText:
     names: Names
     masked: str | None
     whole: bool
+    bounds: tuple[Bound, ...] = ()  # of the walked mode
+    deferred: bool = False  # the registers of factors and sums are in use while a tile's statements run
     variables: Variables = field(init=False)
+    folded: Folded | None = field(init=False, default=None)
+    follows: bool = field(init=False, default=False)
 
     def __post_init__(self) -> None:
         self.variables = Variables(self.spec)
@@ -59,6 +49,8 @@ class RowText:
         scalar = {s.name: s.name for s in self.spec.scalars}
         self.inputs = {t.name: self.variables.free(f"{t.argument}_values") for t in self.elements}
         self.read = scalar | self.inputs
+        if self.deferred:
+            self.folded = folded(self.spec, self.walked, self.bounds)
 
     @property
     def elements(self) -> list[Tensor]:
@@ -116,37 +108,102 @@ class RowText:
 
     # ------------------------------------------------------------------------------------------------- a tile
 
-    def tile(self) -> list[str]:
+    def tile(self, follows: bool = False) -> list[str]:
         """The statements on one row of a tile of scores, whose values are `scores`; what is multiplied next goes to
-        `factors[row, None]`, and `acc_mn[row, None]` is scaled.
+        `factors[row, None]`, and `acc_mn[row, None]` is scaled. Where factors are deferred, a tile that `follows` the
+        first one does not end beyond the walked mode.
         """
+        self.follows = follows
         numbers = [0]
         vectors = self.vector_printer(numbers, self.walked.walked, "scores")
         vectors.locals[self.walked.scores.name] = "scores"
         vectors.tensor_locals.add(self.walked.scores.name)
         rows = self.row_printer(numbers)
         vectors.locals |= self.above
+        if self.folded is not None:
+            vectors.folded = self.folded
+            vectors.power = "cute.math.exp2(scores * steep - base, fastmath=True)"
         lines = list(
             self.loads(True, self.read_by([*(t.value for t in self.in_tile()), *map(terms_of, self.walked.carried)]))
         )
         carried = {one.name: one for one in self.walked.carried}
-        names = self.element_variables()
+        names, used = self.element_variables, self.used
         for name in self.order():
+            if name not in used:
+                continue
             if name in carried:
                 lines += self.carry(carried[name], vectors)
                 continue
             typed = next(t for t in self.in_tile() if t.target == name)
             if self.walked.walked in self.walked.spans[name]:
-                lines += vectors.keep(typed.value, name, names[name])
-                if name == self.masked and not self.whole:
-                    held = vectors.locals[name]
-                    infinity = f"cute.full_like({held}, {MINUS_INFINITY})"
-                    lines.append(f"{names[name]} = cute.where(within, {held}, {infinity})")
-                    vectors.locals[name] = names[name]
+                lines += self.element(typed, vectors, names[name])
             else:
                 lines += rows.keep(typed.value, name, names[name])
                 vectors.locals[name] = rows.locals[name]
         return lines
+
+    def element(self, typed: Typed, printer: VectorPrinter, variable: str) -> Iterator[str]:
+        """The statements that compute an element statement on a row. The statement `masked` becomes minus infinity
+        beyond the end. Scores that are scaled later have been cut before.
+        """
+        name = typed.target
+        if self.folded is not None and name == self.folded.name:
+            return
+        yield from printer.keep(typed.value, name, variable)
+        if name == self.masked and self.checks:
+            yield from self.end_cut(variable, printer.locals[name], MINUS_INFINITY)
+            printer.locals[name] = variable
+
+    def end_cut(self, variable: str, held: str, other: str) -> Iterator[str]:
+        """The statements that put `other` in the place of what lies beyond the end, into a variable."""
+        if not self.deferred:
+            yield f"{variable} = cute.where(within, {held}, cute.full_like({held}, {other}))"
+            return
+        if variable != held:
+            yield f"{variable} = {held}"
+        yield "if is_cut:"
+        yield f"    within = {self.places_along} < {self.names.sizes[self.walked.walked]}"
+        yield f"    {variable} = cute.where(within, {variable}, cute.full_like({variable}, {other}))"
+
+    @property
+    def checks(self) -> bool:
+        """Whether a tile may end beyond the walked mode: of those whose factors are deferred only the first does."""
+        return not self.whole and not (self.deferred and self.follows)
+
+    def cut_scores(self, follows: bool = False) -> list[str]:
+        """The statements that leave out of the `scores` of a row, which are scaled later, what counts for nothing."""
+        if self.folded is None:
+            return []
+        typed = next(t for t in self.in_tile() if t.target == self.folded.name)
+        choice = bounded_choice(self.walked, self.bounds, typed.value)
+        lines, printer = list[str](), self.vector_printer([0], self.walked.walked, "scores")
+        cut = f"scores = cute.where(within, scores, cute.full_like(scores, {MINUS_INFINITY}))"
+        if choice is not None:
+            lines += [*printer.run(self.walked.meant(choice[0]), "within"), cut]
+        if not follows and not self.whole and typed.target == self.masked:
+            walked = self.walked.walked
+            lines += [f"within = {self.names.columns[walked]} < {self.names.sizes[walked]}", cut]
+        return lines
+
+    @property
+    def places_along(self) -> str:
+        """The places of a thread's columns along the walked mode."""
+        return f"{self.names.offsets[self.walked.walked]}.load() + start"
+
+    @cached_property
+    def used(self) -> set[str]:
+        """The names of what a tile computes, without what is needed for scores alone that have been cut before."""
+        values = {typed.target: typed.value for typed in self.in_tile()}
+        values |= {one.name: terms_of(one) for one in self.walked.carried}
+        found, waiting = set[str](), [one.name for one in self.walked.carried]
+        while waiting:
+            name = waiting.pop()
+            if name not in values or name in found:
+                continue
+            found.add(name)
+            if self.folded is None or name not in (self.folded.name, self.folded.largest):
+                waiting += [node.id for node in walk(values[name]) if isinstance(node, Local)]
+        return found
 
     def in_tile(self) -> list[Typed]:
         """The statements of elements, and those of rows that these need."""
@@ -178,6 +235,7 @@ class RowText:
             visit(name)
         return [name for name in found if name in known]
 
+    @cached_property
     def element_variables(self) -> dict[str, str]:
         return {typed.target: self.variables.free(typed.target, f"{typed.target}_value") for typed in self.in_tile()}
 
@@ -185,22 +243,10 @@ class RowText:
         """The statements that add a tile to what is carried."""
         terms = terms_of(one)
         if one.function == "max":
-            values = yield from self.printed(printer, terms, "terms", MINUS_INFINITY)
-            held, above = self.held[one.name], self.above[one.name]
-            yield f"largest = cutlass.Float32({values}.reduce(cute.ReductionOp.MAX, {MINUS_INFINITY}, 0))"
-            yield f"largest = cute.arch.fmax(quad_max(largest), {held}[row], nan=True)"
-            yield "# What is relative to an infinity would be NaN: all of it is 0 so far"
-            yield f"{above} = cutlass.Float32(0.0) if largest == {MINUS_INFINITY} else largest"
-            if any(other.above == one.name for other in self.walked.carried):
-                fast = ", fastmath=True" if self.spec.schedule.fast_math else ""
-                yield f"grown = cute.math.exp({held}[row] - {above}{fast})"
-            yield f"{held}[row] = largest"
+            yield from self.carry_largest(one, printer)
             return
         if one.product is not None:
-            values = yield from self.printed(printer, terms, "factor", "0.0")
-            yield f"factors[row, None].store({values})"
-            if one.above is not None:
-                yield "acc_mn[row, None].store(acc_mn[row, None].load() * grown)"
+            yield from self.carry_factor(one, printer)
             return
         values = yield from self.printed(printer, terms, "terms", "0.0")
         held = self.held[one.name]
@@ -208,17 +254,56 @@ class RowText:
         yield f"of_tile = cutlass.Float32({values}.reduce(cute.ReductionOp.ADD, 0.0, 0))"
         yield f"{held}[row] = {before} + of_tile"
 
+    def carry_largest(self, one: Carried, printer: VectorPrinter) -> Iterator[str]:
+        values = "scores"
+        if self.folded is None:
+            values = yield from self.printed(printer, terms_of(one), "terms", MINUS_INFINITY)
+        held, above = self.held[one.name], self.above[one.name]
+        yield f"largest = cutlass.Float32({values}.reduce(cute.ReductionOp.MAX, {MINUS_INFINITY}, 0))"
+        yield f"largest = cute.arch.fmax(quad_max(largest), {held}[row], nan=True)"
+        yield "# What is relative to an infinity would be NaN: all of it is 0 so far"
+        yield f"{above} = cutlass.Float32(0.0) if largest == {MINUS_INFINITY} else largest"
+        if any(other.above == one.name for other in self.walked.carried):
+            fast = ", fastmath=True" if self.spec.schedule.fast_math else ""
+            if self.folded is not None:
+                yield f"base = {above} * steep"
+                yield f"grown = cute.math.exp2(({held}[row] - {above}) * steep{fast})"
+            else:
+                yield f"grown = cute.math.exp({held}[row] - {above}{fast})"
+        yield f"{held}[row] = largest"
+
+    def carry_factor(self, one: Carried, printer: VectorPrinter) -> Iterator[str]:
+        """The statements that make the factors of the products that follow, or if these are `deferred` keep them in the
+        registers of the scores, with what sums grow by.
+        """
+        terms = terms_of(one)
+        if not self.deferred:
+            values = yield from self.printed(printer, terms, "factor", "0.0")
+            yield f"factors[row, None].store({values})"
+            if one.above is not None:
+                yield "acc_mn[row, None].store(acc_mn[row, None].load() * grown)"
+            return
+        values = yield from self.printed(printer, terms.x if isinstance(terms, Cast) else terms, "factor", "0.0")
+        yield f"scores_mn[row, None].store({values})"
+        if one.above is not None:
+            yield "grown_rows[row] = grown"
+
+    @property
+    def grows(self) -> bool:
+        """Whether the sums that products are added to are relative to a maximum."""
+        return any(one.above is not None for one in self.walked.outer)
+
     def printed(self, printer: VectorPrinter, terms: Expr, wanted: str, neutral: str) -> Generator[str, None, str]:
         """The statements that compute terms, made neutral beyond the end where no statement is, and then the variable
         that holds them.
         """
         lines = printer.run(terms, wanted)
         held = lines[-1].removeprefix(f"{wanted} = ")
-        if self.whole or self.masked is not None:
+        if not self.checks or self.masked is not None:
             yield from lines[: -1 if held.isidentifier() else None]
             return held if held.isidentifier() else wanted
         yield from lines
-        yield f"{wanted} = cute.where(within, {wanted}, cute.full_like({wanted}, {neutral}))"
+        yield from self.end_cut(wanted, wanted, neutral)
         return wanted
 
     def read_by(self, values: Sequence[Expr]) -> set[str]:
@@ -259,9 +344,13 @@ class RowText:
             held = f"{self.held[one.name]}[row]"
             if one.function == "sum":
                 held = f"quad_sum({held})" + " + undefined" * (one.above is not None)
+            elif self.folded is not None:
+                held = f"{held} if {held} == {MINUS_INFINITY} else {held} * magnitude"
             lines.append(f"{variable} = {held}")
             rows.locals[one.name] = variable
         vectors = self.vector_printer(numbers, self.walked.columns, "sums")
+        vectors.inverses = self.inverses(rows.locals)
+        lines += [f"{inverse} = 1.0 / {rows.locals[name]}" for name, inverse in vectors.inverses.items()]
         for one in self.walked.outer:
             lines.append("sums = acc_mn[row, None].load()" + " + undefined" * (one.above is not None))
             vectors.locals[one.name] = "sums"
@@ -282,6 +371,19 @@ class RowText:
                 lines += self.store(typed, stored, printer)
         return lines
 
+    def inverses(self, variables: Mapping[str, str]) -> dict[str, str]:
+        """Variables for the inverses of sums of exponentials, at least 1 each, which results of 16 bits are divided by:
+        a product with one is off by 2 ulp of f32 at most.
+        """
+        wide = [t for t in self.spec.outputs if self.walked.columns in t.shape]
+        if not self.spec.schedule.fast_math or any(t.dtype.bits > 16 for t in wide):
+            return {}
+        sums = [one for one in self.walked.of_rows if one.above is not None and one.name in variables]
+        found = [
+            one.name for one in sums if isinstance(x := self.walked.meant(one.value), Call) and x.function == "exp"
+        ]
+        return {name: self.variables.free(f"inverse_{name}") for name in found}
+
     def store(self, typed: Typed, stored: Expr, printer: NumberedPrinter) -> list[str]:
         """The statements that store an output's elements of a row."""
         tensor = self.spec.tensor(typed.target)
@@ -293,12 +395,3 @@ class RowText:
             f"if tidx % 4 == 0 and {self.names.places[self.walked.rows[0]]} < {self.names.sizes[self.walked.rows[0]]}:"
         )
         return [*lines, first, f"    m{tensor.name}[{index}] = result"]
-
-
-def asked_modes(found: Walked) -> tuple[set[str], set[str]]:
-    """The modes whose coordinates, and whose sizes, statements ask for."""
-    values = [typed.value for typed in (*found.elements, *found.ends)] + [one.value for one in found.carried]
-    return (
-        {coord.mode for value in values for coord in coords(value)},
-        {length.mode for value in values for length in lengths(value)},
-    )

@@ -33,7 +33,7 @@ def sums(plan: AttentionPlan, columns: int, strides: Sequence[int]) -> Layout:
     A thread has rows lane / 4 and 8 below of a warp's 16, and pairs of columns of 8 (PTX ISA 9.1, section 9.7.14.5).
     """
     m, n = strides
-    rest = plan.q.rows // (ROWS * plan.warps), columns // COLUMNS
+    rest = plan.row_block // (ROWS * plan.warps), columns // COLUMNS
     return Layout(
         ((4, 8, plan.warps), (2, 2, *rest)),
         ((2 * n, m, ROWS * m), (n, 8 * m, ROWS * plan.warps * m, COLUMNS * n)),
@@ -48,8 +48,8 @@ def claims(plan: AttentionPlan) -> Iterator[Claim]:
         path = ("schedule", "tiler", x.row)
         yield covered_once(what, copied(x, compact(shape)), shape, path, plan.threads)
         yield _own_places(plan, x)
-    for columns, what in ((plan.k.rows, "scores"), (plan.v.depth, "sums")):
-        shape = (plan.q.rows, columns)
+    for columns, what in ((plan.key_block, "scores"), (plan.columns, "sums")):
+        shape = (plan.row_block, columns)
         text = f"the {what} of the warps are each element of a block's tile exactly once"
         yield covered_once(text, sums(plan, columns, compact(shape)), shape, ("schedule", "mma"), plan.threads)
     yield from _bounds(plan)
@@ -88,7 +88,7 @@ def _bounds(plan: AttentionPlan) -> Iterator[Claim]:
         )
     walked = plan.walked.walked
     if plan.whole:
-        text, because = f"{walked}: the last tile is whole", (f"{walked} is a multiple of {plan.k.rows}",)
+        text, because = f"{walked}: the last tile is whole", (f"{walked} is a multiple of {plan.key_block}",)
     else:
         text, because = f"{walked}: what lies beyond counts for nothing", ("its scores are compared with the size",)
     yield Claim("bounds", text, because, True, ("schedule", "tiler", walked))
@@ -107,9 +107,9 @@ def accesses(plan: AttentionPlan) -> tuple[Access, ...]:
         )
     for tensor in plan.spec.outputs:
         if tensor.name != plan.o.tensor.name:
-            row = plan.q.row
+            row = plan.rows_mode
             (stride,) = strides_of(tensor, (row,), fixed_sizes(plan.spec, plan.tile))
-            layout = Layout(((8, plan.warps), plan.q.rows // (8 * plan.warps)), ((stride, 16 * stride), 8 * stride))
+            layout = Layout(((8, plan.warps), plan.row_block // (8 * plan.warps)), ((stride, 16 * stride), 8 * stride))
             way = f"{tensor.name} to global memory"
             found.append(Access(way, tensor.name, tensor.dtype, "global", "write", 1, layout, ("tensors", tensor.name)))
     return tuple(found)

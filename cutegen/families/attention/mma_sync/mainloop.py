@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from cutegen.families.attention.mma_sync.plan import AttentionPlan, Operand
+from cutegen.families.attention.walking_text import block_of
 from cutegen.parts.acting import Acting
 from cutegen.parts.acts import Act
 from cutegen.parts.copying import (
@@ -89,13 +90,9 @@ def body(plan: AttentionPlan) -> Body:
 def copy(x: Operand, tile: str, stage: str, size: str) -> Body:
     """A copy of a tile under predicates on its rows."""
     name = x.tensor.name
-    start = f"{tile} * {block(x)}" if tile.isidentifier() else f"({tile}) * {block(x)}"
+    start = f"{tile} * {block_of(x.row)}" if tile.isidentifier() else f"({tile}) * {block_of(x.row)}"
     rows = (f"t{name}c{name}", start, size)
     return Code(f"pred_{name} = rows_within(", rows, ")"), CopyTile(name, tile, stage, f"pred_{name}")
-
-
-def block(x: Operand) -> str:
-    return f"BLK_{x.row.upper()}"
 
 
 def size(x: Operand) -> str:

@@ -6,10 +6,8 @@ from dataclasses import dataclass
 
 from tensor_layouts import Layout
 
+from cutegen.families.attention.plan import WalkingPlan
 from cutegen.language.model import Tensor
-from cutegen.ops.reach import Bound
-from cutegen.ops.walked import Walked
-from cutegen.planning.plan import Plan
 
 
 @dataclass(frozen=True)
@@ -36,35 +34,17 @@ class Operand:
 
 
 @dataclass(frozen=True, kw_only=True)
-class AttentionPlan(Plan):
-    """A block takes a tile of rows of one combination of the `outer` modes, and walks tiles of the walked mode."""
+class AttentionPlan(WalkingPlan):
+    """Warps have 16 rows of a tile each, or several times as many."""
 
-    walked: Walked
-    stages: int
     warps: int
     q: Operand
     k: Operand
     v: Operand
     o: Operand  # the tile of the output with columns, which takes the place of the others in shared memory
-    outer: tuple[str, ...]  # modes of which a block has one place: the last varies fastest from block to block
-    bounds: tuple[Bound, ...]  # of the walked tiles
-    masked: (
-        str | None
-    )  # the element statement that is made minus infinity beyond the end; None: each term is made neutral
-    whole: bool  # whether the walked mode ends with a tile
     keeps_left: bool  # whether the fragments of the left tensor stay in registers
-
-    @property
-    def steps(self) -> int:
-        """Products of a tile of scores along the summed mode."""
-        return self.q.depth // 16
-
-    @property
-    def outer_steps(self) -> int:
-        """Products of a tile along the walked mode."""
-        return self.k.rows // 16
 
     @property
     def rows_of_thread(self) -> int:
         """Rows of the tile that a thread has a part of."""
-        return self.q.rows // (16 * self.warps) * 2
+        return self.row_block // (16 * self.warps) * 2

@@ -8,20 +8,25 @@ from dataclasses import replace
 from cutegen.atoms.targets import TARGETS, WARP
 from cutegen.dtypes import Dtype
 from cutegen.expressions.annotating import annotate
-from cutegen.expressions.tree import Name
 from cutegen.families.attention.mma_sync.plan import AttentionPlan, Operand
 from cutegen.families.attention.mma_sync.schedule import AttentionSchedule, Spec
+from cutegen.families.attention.operands import (
+    ACCESS,
+    MOST_DEPTH,
+    known_bounds,
+    operands_of,
+    swizzle_of,
+    with_tensors,
+)
 from cutegen.families.common.dealing import copy_layouts, row_layout
 from cutegen.language.edits import with_value
 from cutegen.language.model import Tensor
 from cutegen.layouts import make_layout_tv
 from cutegen.ops.contract import walked_of
 from cutegen.ops.neutral import excluding_name
-from cutegen.ops.reach import Bound, bounds
 from cutegen.ops.walked import Walked
 from cutegen.planning.promises import known_divisor
 from cutegen.planning.report import Report
-from cutegen.planning.targets import infer_targets
 
 INFERRED_FROM: Mapping[str, tuple[str, ...]] = {
     "mma.warps": ("tiler",),
@@ -29,49 +34,15 @@ INFERRED_FROM: Mapping[str, tuple[str, ...]] = {
 }
 ROWS, KEYS = 64, 64  # of a tile
 ROWS_OF_WARP = 16
-ACCESS = 16  # bytes that a thread copies at once
 MOST_KEPT = 128  # elements of a row of the left tensor that registers hold beside the sums
 SHORT = 64  # elements of a row of which two stages leave room for several blocks
-SWIZZLES = (128, 64, 32)
-UNIT = 16  # of the summed mode and of columns: what one product takes
-MOST_DEPTH = 256
-
-
-def operands_of(spec: Spec, found: Walked) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The tensors of the scores, the one that is multiplied after them, and the output with columns."""
-    (outer,) = found.outer
-    assert outer.product is not None
-    output = next(t for t in spec.outputs if found.columns in t.shape)
-    left, right, values = (spec.tensor(name) for name in (found.scores.a, found.scores.b, outer.product.b))
-    return left, right, values, output
 
 
 def resolve(spec: Spec, report: Report) -> Spec:
     """The spec with every field filled in."""
     found = walked_of(spec)
-    moved = {t.name: mode for t, mode in zip(operands_of(spec, found), depths(found), strict=True)}
-    tensors = []
-    for tensor in spec.tensors:
-        if tensor.major is None and tensor.modes:
-            major = moved.get(tensor.name, tensor.contiguous)
-            tensor = replace(tensor, major=major)
-            report.infer("rows are copied whole" if tensor.name in moved else "the last mode", *_at(tensor, "major"))
-        if tensor.align is None:
-            align = ACCESS if tensor.name in moved else tensor.dtype.bytes
-            tensor = replace(tensor, align=align)
-            report.infer("one 128-bit access" if tensor.name in moved else "one element", *_at(tensor, "align"))
-        tensors.append(tensor)
-    spec = infer_targets(replace(spec, tensors=tuple(tensors)), report)
+    spec = with_tensors(spec, found, report)
     return replace(spec, schedule=_schedule(spec, found, report))
-
-
-def _at(tensor: Tensor, field: str) -> tuple[str, ...]:
-    return ("tensors", tensor.name, field)
-
-
-def depths(found: Walked) -> tuple[str, str, str, str]:
-    """The contiguous modes of the tensors of `operands_of`."""
-    return (found.scores.mode, found.scores.mode, found.columns, found.columns)
 
 
 def _schedule(spec: Spec, found: Walked, report: Report) -> AttentionSchedule:
@@ -125,31 +96,29 @@ def plan(spec: Spec) -> AttentionPlan:
     v = _operand(spec, values, found.walked, found.columns, keys, stages, q.bytes + k.bytes, threads)
     o = _operand(spec, output, found.rows[0], found.columns, rows, 1, 0, threads)
     types = {t.name: t.dtype for t in spec.tensors} | {s.name: s.dtype for s in spec.scalars}
-    numbers = {s.name for s in spec.scalars if s.dtype.is_integer}
     return AttentionPlan(
         spec=spec,
         threads=threads,
         tile={found.rows[0]: rows, found.walked: keys, found.scores.mode: q.depth, found.columns: v.depth},
         statements=annotate(spec.compute, types, Dtype.f32),
         smem_bytes=max(q.bytes + k.bytes + v.bytes, o.bytes),
-        stages=stages,
         walked=found,
+        stages=stages,
+        row_block=rows,
+        key_block=keys,
+        depth=q.depth,
+        columns=v.depth,
         warps=warps,
         q=q,
         k=k,
         v=v,
         o=o,
         outer=(*found.batch, *found.rows[1:]),
-        bounds=tuple(bound for bound in bounds(found) if _is_known(bound, numbers)),
+        bounds=known_bounds(spec, found),
         masked=excluding_name(found),
         whole=known_divisor(spec, found.walked) % keys == 0,
         keeps_left=q.depth <= MOST_KEPT,
     )
-
-
-def _is_known(bound: Bound, numbers: set[str]) -> bool:
-    """Whether a bound follows from sizes and scalars."""
-    return all(not isinstance(term, Name) or term.id in numbers for term, _ in bound.terms)
 
 
 def _operand(
@@ -159,7 +128,7 @@ def _operand(
     vector = ACCESS // tensor.dtype.bytes
     layouts = copy_layouts(threads, (rows, depth), vector, last=True)
     assert layouts is not None
-    swizzle = next(width for width in SWIZZLES if depth * tensor.dtype.bytes % width == 0)
+    swizzle = swizzle_of(depth, tensor.dtype.bytes)
     (tile_rows, tile_depth), _ = make_layout_tv(*layouts)
     run = swizzle // tensor.dtype.bytes
     return Operand(

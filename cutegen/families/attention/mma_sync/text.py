@@ -8,11 +8,21 @@ from typing import Any
 from tensor_layouts import Layout
 
 from cutegen.codegen.formatting import make_layout
-from cutegen.codegen.parts import Constant, KernelParts, Limit
-from cutegen.families.attention.mma_sync.mainloop import block, body
+from cutegen.codegen.parts import Constant, KernelParts
+from cutegen.families.attention.mma_sync.mainloop import body
 from cutegen.families.attention.mma_sync.plan import AttentionPlan, Operand
 from cutegen.families.attention.reach_text import reach_lines
-from cutegen.families.attention.row_text import Names, RowText, asked_modes
+from cutegen.families.attention.row_text import RowText
+from cutegen.families.attention.walking_text import (
+    asked_modes,
+    block_of,
+    grid,
+    limits,
+    names_of,
+    size_of,
+    size_texts,
+    tile_constants,
+)
 from cutegen.families.common.dealing import swizzle_text
 from cutegen.layouts import show
 
@@ -68,15 +78,19 @@ def kernel_parts(plan: AttentionPlan) -> KernelParts:
         "places": [(mode, size_of(plan, mode)) for mode in reversed(plan.outer)],
         "outer": list(plan.outer),
         "block_loads": [],
-        "reach": list(reach_lines(plan.bounds, found.rows[0], found.walked, block(plan.q), block(plan.k), names.sizes)),
+        "reach": list(
+            reach_lines(
+                plan.bounds, found.rows[0], found.walked, block_of(found.rows[0]), block_of(found.walked), names.sizes
+            )
+        ),
         "M": found.rows[0],
         "N": found.walked,
         "E": found.columns,
         "K": k,
         "V": v,
         "O_name": o,
-        "blk_m": block(plan.q),
-        "blk_n": block(plan.k),
+        "blk_m": block_of(found.rows[0]),
+        "blk_n": block_of(found.walked),
         "columns": f"BLK_{found.columns.upper()}",
         "profiles": f"g{q} ({plan.q.rows},{plan.q.depth},m), g{k} ({plan.k.rows},{plan.k.depth},n), "
         f"g{v} ({plan.v.rows},{plan.v.depth},n)",
@@ -121,59 +135,21 @@ def kernel_parts(plan: AttentionPlan) -> KernelParts:
 
 def constants_of(plan: AttentionPlan) -> tuple[Constant, ...]:
     """The numbers that the module gives names."""
-    found = plan.walked
     return (
-        Constant(block(plan.q), str(plan.q.rows), "rows of a tile", f"schedule.tiler.{found.rows[0]}"),
-        Constant(block(plan.k), str(plan.k.rows), "that are multiplied at a time", f"schedule.tiler.{found.walked}"),
-        Constant(f"BLK_{found.scores.mode.upper()}", str(plan.q.depth), "", "static"),
-        *(
-            [Constant(f"BLK_{found.columns.upper()}", str(plan.v.depth), "", "static")]
-            if found.columns != found.scores.mode
-            else []
-        ),
+        *tile_constants(plan),
         Constant("WARPS", str(plan.warps), "of a block", "schedule.mma.warps"),
         Constant("THREADS", "WARPS * 32", "", "schedule.mma.warps"),
         Constant("ROWS", str(plan.rows_of_thread), "of a thread", "schedule.mma.warps"),
         Constant("STAGES", str(plan.stages), "of each tensor that is walked", "schedule.pipeline.stages"),
         Constant("K_BLOCKS", str(plan.steps), "products of a tile of scores", "static"),
-        Constant("N_BLOCKS", str(plan.outer_steps), "products that follow", f"schedule.tiler.{found.walked}"),
+        Constant("N_BLOCKS", str(plan.outer_steps), "products that follow", f"schedule.tiler.{plan.walked.walked}"),
         Constant("SMEM_BYTES", str(plan.smem_bytes), "of shared memory", "schedule.pipeline.stages"),
         Constant("MOST_TILES", "2**31 - 1", "", "schedule.tiler"),
     )
 
 
-def names_of(plan: AttentionPlan) -> Names:
-    """The variables of the kernel for places, columns and sizes."""
-    found = plan.walked
-    return Names(
-        places={mode: f"at_{mode}" for mode in (*plan.outer, found.rows[0])},
-        columns={found.walked: "key_places", found.columns: "out_places"},
-        offsets={found.walked: "key_columns", found.columns: "out_columns"},
-        sizes={mode: f"size_{mode}" for mode in plan.spec.lead.shape},
-    )
-
-
-def size_of(plan: AttentionPlan, mode: str) -> str:
-    """The size of a mode, of a tensor that has it."""
-    if mode in plan.spec.static:
-        return str(plan.spec.static[mode])
-    tensor = next(t for t in plan.spec.tensors if mode in t.shape)
-    return f"m{tensor.name}.shape[{tensor.shape.index(mode)}]"
-
-
-def size_texts(plan: AttentionPlan) -> dict[str, str]:
-    """The sizes that the kernel asks for: of rows, of the walked mode, and those that statements name."""
-    found = plan.walked
-    _, asked = asked_modes(found)
-    modes = dict.fromkeys((found.rows[0], found.walked, *(mode for mode in plan.spec.lead.shape if mode in asked)))
-    factors = {x.tensor.name for x in (plan.q, plan.k, plan.v)}
-    if any(found.columns in t.shape for t in plan.spec.inputs if t.name not in factors):
-        modes |= {found.columns: None}
-    return {mode: size_of(plan, mode) for mode in modes}
-
-
 def operand_text(plan: AttentionPlan, x: Operand) -> OperandText:
-    keys, name = x.row == plan.walked.walked, x.tensor.name
+    name = x.tensor.name
     index = ", ".join("None" if mode in (x.row, x.depth_mode) else f"at_{mode}" for mode in x.tensor.shape)
     view = f"m{name}[{index}]" if len(x.tensor.shape) > 2 else f"m{name}"
     if x.tensor.shape.index(x.row) > x.tensor.shape.index(x.depth_mode):  # rows first
@@ -187,7 +163,7 @@ def operand_text(plan: AttentionPlan, x: Operand) -> OperandText:
     return OperandText(
         plan=x,
         view=view,
-        block=block(plan.k if keys else plan.q),
+        block=block_of(x.row),
         depth=f"BLK_{x.depth_mode.upper()}",
         memory=f"storage + {x.offset}" if x.offset else "storage",
         layout=make_layout(shown),
@@ -200,16 +176,3 @@ def columns_layout(x: Operand) -> str:
     shape, stride = x.smem_layout.shape, x.smem_layout.stride
     assert isinstance(shape, tuple) and isinstance(stride, tuple)
     return make_layout(Layout((shape[1], shape[0], shape[2]), (stride[1], stride[0], stride[2])))
-
-
-def grid(plan: AttentionPlan) -> str:
-    """The number of blocks."""
-    counts = [f"cute.ceil_div({size_of(plan, plan.walked.rows[0])}, {block(plan.q)})"]
-    return " * ".join([*counts, *(size_of(plan, mode) for mode in plan.outer)])
-
-
-def limits(plan: AttentionPlan) -> tuple[Limit, ...]:
-    """The limit of a number of tiles that 32 bits count."""
-    rows = plan.walked.rows[0]
-    factors = (f'-(-sizes["{rows}"] // {block(plan.q)})', *(f'sizes["{mode}"]' for mode in plan.outer))
-    return (Limit("schedule.tiler", factors, 'f"at most {MOST_TILES} tiles"', "tiles <= MOST_TILES"),)

@@ -8,17 +8,17 @@ from dataclasses import replace
 
 from cutegen.dtypes import Dtype
 from cutegen.expressions.tree import Binary, Local, Name, walk
-from cutegen.families.attention.mma_sync.plan import AttentionPlan
+from cutegen.families.attention.plan import WalkingPlan
 from cutegen.verification.case_request import CaseRequest
 from cutegen.verification.case_requests import ROUNDS
 
 
-def requests(plan: AttentionPlan, tiles: Mapping[str, int]) -> Iterator[CaseRequest]:
+def requests(plan: WalkingPlan, tiles: Mapping[str, int]) -> Iterator[CaseRequest]:
     """The cases, in their order. Scalars that scale the scores are such that many of a row count: where numbers are
     whole, so that exponentials are powers of two, which 16 bits hold. Those that bound the walk are of all sizes.
     """
-    usual, exact = 1 / math.sqrt(plan.q.depth), math.log(2)
-    reach = (plan.k.rows + 3, 5, 2 * plan.k.rows, 0, 2**31 - 1, plan.k.rows // 2, -1)
+    usual, exact = 1 / math.sqrt(plan.depth), math.log(2)
+    reach = (plan.key_block + 3, 5, 2 * plan.key_block, 0, 2**31 - 1, plan.key_block // 2, -1)
     ends = dict.fromkeys(term.id for bound in plan.bounds for term, _ in bound.terms if isinstance(term, Name))
     for number, request in enumerate(_requests(plan)):
         if not request.exactly:
@@ -28,7 +28,7 @@ def requests(plan: AttentionPlan, tiles: Mapping[str, int]) -> Iterator[CaseRequ
         yield request
 
 
-def _scales(plan: AttentionPlan) -> list[str]:
+def _scales(plan: WalkingPlan) -> list[str]:
     """The scalars that scores are multiplied by."""
     scalars, found = {s.name for s in plan.spec.scalars if s.dtype is Dtype.f32}, dict[str, None]()
     for typed in plan.walked.elements:
@@ -41,10 +41,10 @@ def _scales(plan: AttentionPlan) -> list[str]:
     return list(found)
 
 
-def _requests(plan: AttentionPlan) -> Iterator[CaseRequest]:
+def _requests(plan: WalkingPlan) -> Iterator[CaseRequest]:
     spec = plan.spec
-    m, n = plan.q.row, plan.k.row
-    rows, keys = plan.q.rows, plan.k.rows
+    m, n = plan.rows_mode, plan.walked.walked
+    rows, keys = plan.row_block, plan.key_block
     one = dict.fromkeys(plan.outer, 1)
     few = {mode: min(2, 1 + place) for place, mode in enumerate(reversed(plan.outer))}
     several = dict(zip(reversed(plan.outer), (3, 2, 1, 2, 1), strict=False))

@@ -1,0 +1,82 @@
+"""Claims about the plan of a contraction by warpgroups, its accesses to global memory, and its shared memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tensor_layouts import Layout
+
+from cutegen.analysis.access import Access
+from cutegen.analysis.accesses import fixed_sizes, strides_of
+from cutegen.analysis.buffers import Buffer
+from cutegen.analysis.claim import Claim
+from cutegen.analysis.claims import compact, covered_once
+from cutegen.analysis.words import count
+from cutegen.families.attention.wgmma.plan import ROWS, WARPGROUP, WarpgroupAttentionPlan
+from cutegen.families.attention.wgmma.synchronisation import counts, run_of
+from cutegen.families.common.ordering import ordered
+
+COLUMNS = 8  # of which a thread has two
+
+
+def sums(plan: WarpgroupAttentionPlan, columns: int, strides: tuple[int, ...]) -> Layout:
+    """The layout (thread, sum) -> element of a tile of rows and `columns`.
+
+    A warp has 16 of its warpgroup's 64 rows; a thread has rows lane / 4 and 8 below, and pairs of columns of 8
+    (PTX ISA 9.1, section 9.7.15.5.1).
+    """
+    m, n = strides
+    return Layout(
+        ((4, 8, 4, plan.consumers), (2, 2, columns // COLUMNS)),
+        ((2 * n, m, 16 * m, ROWS * m), (n, 8 * m, COLUMNS * n)),
+    )
+
+
+def claims(plan: WarpgroupAttentionPlan) -> Iterator[Claim]:
+    """The claims: coverage first, then bounds, then the order of warps."""
+    for columns, what in ((plan.columns, "sums"), (plan.key_block, "scores")):
+        shape = (plan.row_block, columns)
+        text = f"the {what} of the warpgroups are each element of a block's tile exactly once"
+        threads = plan.consumers * WARPGROUP
+        yield covered_once(text, sums(plan, columns, compact(shape)), shape, ("schedule", "mma"), threads)
+    yield from _bounds(plan)
+
+    def words(tiles: int) -> str:
+        return f"{count(tiles, 'tile')} along {plan.walked.walked}"
+
+    over = f"tiles along {plan.walked.walked}"
+    yield ordered(counts(plan), lambda tiles: run_of(plan, tiles), words, over, ("schedule", "pipeline"))
+
+
+def _bounds(plan: WarpgroupAttentionPlan) -> Iterator[Claim]:
+    rows, walked = plan.rows_mode, plan.walked.walked
+    text = f"{plan.o.tensor.name}, {rows}: rows beyond the end are not stored"
+    yield Claim(
+        "bounds", text, ("stores by tensor maps skip elements beyond the end",), True, ("schedule", "tiler", rows)
+    )
+    for mode, depth in ((plan.q.depth_mode, plan.depth), (plan.o.depth_mode, plan.columns)):
+        text, size = f"{mode}: a tile has whole rows", plan.spec.static[mode]
+        yield Claim("bounds", text, (f"rows of {size}, tiles of {depth}",), size == depth, ("static", mode))
+    because: tuple[str, ...] = ("its scores are compared with the size", "loads by tensor maps return zeros there")
+    text = f"{walked}: what lies beyond counts for nothing"
+    if plan.whole:
+        text, because = f"{walked}: the last tile is whole", (f"{walked} is a multiple of {plan.key_block}",)
+    yield Claim("bounds", text, because, True, ("schedule", "tiler", walked))
+
+
+def accesses(plan: WarpgroupAttentionPlan) -> tuple[Access, ...]:
+    """The stores of outputs of rows; tensor maps move the rest."""
+    found = []
+    for tensor in plan.spec.outputs:
+        if tensor.name != plan.o.tensor.name:
+            (stride,) = strides_of(tensor, (plan.rows_mode,), fixed_sizes(plan.spec, plan.tile))
+            layout = Layout(((8, 4, plan.consumers), 2), ((stride, 16 * stride, ROWS * stride), 8 * stride))
+            way = f"{tensor.name} to global memory"
+            found.append(Access(way, tensor.name, tensor.dtype, "global", "write", 1, layout, ("tensors", tensor.name)))
+    return tuple(found)
+
+
+def buffers(plan: WarpgroupAttentionPlan) -> Iterator[Buffer]:
+    """The tiles and stages of the tensors that are multiplied."""
+    for x, stages in ((plan.q, plan.consumers), (plan.k, plan.stages), (plan.v, plan.stages)):
+        yield Buffer(x.tensor.name, x.depth, x.depth, x.rows, stages, stages * x.bytes, f"of {x.row}", x.swizzle)

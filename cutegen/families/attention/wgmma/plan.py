@@ -1,0 +1,63 @@
+"""The plan of a contraction on the tensor cores of warpgroups: every number and choice that its templates print."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cutegen.families.attention.plan import WalkingPlan
+from cutegen.families.attention.reach_text import parts_of
+from cutegen.language.model import Tensor
+
+ROWS = 64  # of a warpgroup, which its product has
+WARPGROUP = 128  # threads
+
+
+@dataclass(frozen=True)
+class Operand:
+    """A tensor that is multiplied or stored in tiles by a tensor map: rows of `depth` contiguous elements."""
+
+    tensor: Tensor
+    row: str  # the mode of its rows in a tile
+    depth_mode: str
+    rows: int  # of a load, or of a store
+    depth: int
+    swizzle: int  # bytes of a row of shared memory, over which runs of 16 exchange their places
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of one load, or store."""
+        return self.rows * self.depth * self.tensor.dtype.bytes
+
+    @property
+    def order(self) -> tuple[int, ...]:
+        """The tensor's modes as its map has them: rows, then along a row, then the others."""
+        modes = self.tensor.shape
+        first = modes.index(self.row), modes.index(self.depth_mode)
+        return (*first, *(place for place in range(len(modes)) if place not in first))
+
+
+@dataclass(frozen=True, kw_only=True)
+class WarpgroupAttentionPlan(WalkingPlan):
+    """One warp loads tiles; warpgroups that have 64 rows of a tile each multiply and compute by turns."""
+
+    consumers: int  # warpgroups that multiply
+    registers: tuple[int, int]  # of a thread: in the warpgroup that loads, and in those that multiply
+    q: Operand
+    k: Operand
+    v: Operand
+    o: Operand
+    overlaid: bool  # whether the tile of the output takes the place of that of the left tensor
+    folds: bool  # whether scores are scaled where their exponentials are computed
+    uneven: bool  # whether tiles of rows have walks of different lengths
+
+    @property
+    def takes_turns(self) -> bool:
+        """Whether one warpgroup multiplies while another computes."""
+        return self.consumers > 1
+
+    @property
+    def parts(self) -> tuple[bool, ...]:
+        """The parts of the walk behind its first tile: whether bounds may cut tiles of each, so that scores are left
+        out of these. Statements that do not scale scores later leave them out of every tile.
+        """
+        return parts_of(self.bounds) if self.folds else (False,)

@@ -1,0 +1,128 @@
+"""Inference of what the schedule of a contraction by warpgroups leaves out, and the plan of one that is resolved."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from cutegen.dtypes import Dtype
+from cutegen.expressions.annotating import annotate
+from cutegen.families.attention.folding import folded
+from cutegen.families.attention.operands import known_bounds, operands_of, swizzle_of, with_tensors
+from cutegen.families.attention.wgmma.allocation import smem_bytes
+from cutegen.families.attention.wgmma.plan import ROWS, WARPGROUP, Operand, WarpgroupAttentionPlan
+from cutegen.families.attention.wgmma.schedule import Spec, WarpgroupAttentionSchedule
+from cutegen.language.edits import with_value
+from cutegen.language.model import Tensor
+from cutegen.ops.contract import walked_of
+from cutegen.ops.neutral import excluding_name
+from cutegen.ops.walked import Walked
+from cutegen.planning.promises import known_divisor
+from cutegen.planning.report import Report
+
+INFERRED_FROM: Mapping[str, tuple[str, ...]] = {"pipeline.stages": ("tiler",)}
+STAGES = 2
+REGISTERS = {1: (24, 240), 2: (24, 240), 3: (32, 160)}
+"""Of a thread that loads, and of one that multiplies, by the number of warpgroups that do: a block has 65536."""
+TILES = {64: (192, 128), 96: (192, 112), 128: (128, 128), 192: (128, 112), 256: (128, 80)}
+"""Rows and walked elements of a tile, for rows of at most so many elements: the fastest ones measured on an H200."""
+UNIT = 16
+FEW = 128  # rows of a tile that leave registers for more than what is multiplied
+
+
+def resolve(spec: Spec, report: Report) -> Spec:
+    """The spec with every field filled in."""
+    found = walked_of(spec)
+    spec = with_tensors(spec, found, report)
+    return replace(spec, schedule=_schedule(spec, found, report))
+
+
+def _schedule(spec: Spec, found: Walked, report: Report) -> WarpgroupAttentionSchedule:
+    schedule, tiler = spec.schedule, dict(spec.schedule.tiler or {})
+    rows, keys, why = _tile(spec, found)
+    for mode, extent in ((found.rows[0], rows), (found.walked, keys)):
+        if mode not in tiler:
+            tiler[mode] = extent
+            report.infer(why, "schedule", "tiler", mode)
+    schedule = replace(schedule, tiler={mode: tiler[mode] for mode in (found.rows[0], found.walked)})
+    if schedule.mma.atom is None:
+        report.infer("the family's own", "schedule", "mma", "atom")
+        schedule = with_value(schedule, ("mma", "atom"), "wgmma")
+    if schedule.pipeline.stages is None:
+        report.infer("one is multiplied while the next one comes", "schedule", "pipeline", "stages")
+        schedule = with_value(schedule, ("pipeline", "stages"), STAGES)
+    if schedule.math is None:
+        report.infer("factors of 16 bits hide the error", "schedule", "math")
+        schedule = replace(schedule, math="fast")
+    return schedule
+
+
+def _tile(spec: Spec, found: Walked) -> tuple[int, int, str]:
+    """Rows and walked elements of a tile, and why."""
+    deep = max(spec.static.get(mode, max(TILES)) for mode in (found.scores.mode, found.columns))
+    rows, keys = next((tile for most, tile in TILES.items() if deep <= most), TILES[max(TILES)])
+    why = f"the fastest for rows of {deep}"
+    factors = {tensor.name for tensor in operands_of(spec, found)[:3]}
+    read = [tensor for tensor in spec.inputs if tensor.name not in factors and tensor.shape]
+    if read:
+        rows, why = min(rows, FEW), "registers are left for what statements read"
+        keys -= UNIT * any(found.walked in tensor.shape for tensor in read)
+    size = spec.static.get(found.rows[0], rows)
+    return min(rows, -(-size // ROWS) * ROWS), min(keys, -(-spec.static.get(found.walked, keys) // UNIT) * UNIT), why
+
+
+# ------------------------------------------------------------------------------------------------------------ plan
+
+
+def extents(spec: Spec, found: Walked) -> tuple[int, int]:
+    """Rows and walked elements of a tile."""
+    tiler = spec.schedule.tiler
+    assert tiler is not None
+    return tiler[found.rows[0]], tiler[found.walked]
+
+
+def plan(spec: Spec) -> WarpgroupAttentionPlan:
+    """The plan of a resolved spec that passed its checks."""
+    found, schedule = walked_of(spec), spec.schedule
+    stages = schedule.pipeline.stages
+    assert stages is not None
+    rows, keys = extents(spec, found)
+    left, right, values, output = operands_of(spec, found)
+    consumers = rows // ROWS
+    q = _operand(spec, left, found.rows[0], found.scores.mode, ROWS)
+    k = _operand(spec, right, found.walked, found.scores.mode, keys)
+    v = _operand(spec, values, found.walked, found.columns, keys)
+    o = _operand(spec, output, found.rows[0], found.columns, ROWS)
+    types = {t.name: t.dtype for t in spec.tensors} | {s.name: s.dtype for s in spec.scalars}
+    known = known_bounds(spec, found)
+    return WarpgroupAttentionPlan(
+        spec=spec,
+        threads=WARPGROUP * (1 + consumers),
+        tile={found.rows[0]: rows, found.walked: keys, found.scores.mode: q.depth, found.columns: v.depth},
+        statements=annotate(spec.compute, types, Dtype.f32),
+        smem_bytes=smem_bytes(spec),
+        walked=found,
+        stages=stages,
+        row_block=rows,
+        key_block=keys,
+        depth=q.depth,
+        columns=v.depth,
+        outer=(*found.batch, *found.rows[1:]),
+        bounds=known,
+        masked=excluding_name(found),
+        whole=known_divisor(spec, found.walked) % keys == 0,
+        consumers=consumers,
+        registers=REGISTERS[consumers],
+        q=q,
+        k=k,
+        v=v,
+        o=o,
+        overlaid=q.depth == o.depth,
+        folds=folded(spec, found, known) is not None,
+        uneven=any(bound.row for bound in known),
+    )
+
+
+def _operand(spec: Spec, tensor: Tensor, row: str, mode: str, rows: int) -> Operand:
+    depth = spec.static[mode]
+    return Operand(tensor, row, mode, rows, depth, swizzle_of(depth, tensor.dtype.bytes))
