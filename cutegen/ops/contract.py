@@ -13,7 +13,7 @@ from cutegen.dtypes import Dtype
 from cutegen.expressions.annotating import annotate
 from cutegen.expressions.errors import ExpressionError
 from cutegen.expressions.parsing import Name, reductions, walk
-from cutegen.expressions.tree import Compute, Place
+from cutegen.expressions.tree import COMPARISONS, Binary, Compute, Place
 from cutegen.language.computing import say
 from cutegen.language.context import Context
 from cutegen.language.model import KernelSpec, Scalar, Tensor
@@ -42,12 +42,16 @@ def walked_of(spec: KernelSpec) -> Walked:
 
 
 def walked_in(compute: Compute, tensors: Mapping[str, Tensor]) -> Walked:
-    """The same of statements that have the form, where the types of scalars are not known."""
+    """The same of statements that have the form, where the types of scalars are not known: those that are compared
+    count as integers, as ends of walks are.
+    """
     types = {t.name: t.dtype for t in tensors.values()}
-    names = {node.id for value in compute.values for node in walk(value) if isinstance(node, Name)}
-    scalars = names - {*types, *compute.targets}
+    every = [node for value in compute.values for node in walk(value)]
+    scalars = {node.id for node in every if isinstance(node, Name)} - {*types, *compute.targets}
+    compared = [node for node in every if isinstance(node, Binary) and node.op in COMPARISONS]
+    ends = scalars & {node.id for one in compared for node in walk(one) if isinstance(node, Name)}
     try:
-        typed = annotate(compute, types | dict.fromkeys(scalars, Dtype.f32), Dtype.f32)
+        typed = annotate(compute, types | dict.fromkeys(scalars, Dtype.f32) | dict.fromkeys(ends, Dtype.i32), Dtype.f32)
     except ExpressionError:  # some operators take integers alone
         typed = annotate(compute, types | dict.fromkeys(scalars, Dtype.i32), Dtype.f32)
     return walked(typed, tensors)

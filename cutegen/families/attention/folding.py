@@ -8,12 +8,11 @@ scores * slope - largest * steep, with slope = factor * log2(e) and steep = |slo
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from cutegen.dtypes import Dtype
 from cutegen.expressions.tree import Binary, Call, Expr, Literal_, Local, Name, Unary, walk
-from cutegen.language.model import KernelSpec
 from cutegen.ops.neutral import joined, terms_of
 from cutegen.ops.reach import Bound, bounds_of
 from cutegen.ops.walked import Walked
@@ -50,11 +49,12 @@ def bounded_choice(found: Walked, known: Sequence[Bound], value: Expr) -> tuple[
     return (condition, x, other) if all(own and {*own} <= {*known} for own in every) else None
 
 
-def folded(spec: KernelSpec, found: Walked, known: Sequence[Bound]) -> Folded | None:
-    """How scores can be scaled where their exponentials are computed; None where statements do not allow it, or `exp`
-    is precise.
+def folded(found: Walked, known: Sequence[Bound], tensors: Collection[str]) -> Folded | None:
+    """How scores can be scaled where their exponentials are computed, if `exp` is fast; None where statements do not
+    allow it. `tensors` are the names of those: what has another name is a scalar.
     """
-    if not spec.schedule.fast_math or len(maxima := [one for one in found.carried if one.function == "max"]) != 1:
+    maxima = [one for one in found.carried if one.function == "max"]
+    if len(maxima) != 1:
         return None
     (largest,) = maxima
     scaled = largest.value
@@ -64,7 +64,7 @@ def folded(spec: KernelSpec, found: Walked, known: Sequence[Bound]) -> Folded | 
     choice = bounded_choice(found, known, typed.value)
     if choice is not None and choice[2].value != float("-inf"):
         return None
-    factor = _factor(spec, found, typed.value if choice is None else choice[1])
+    factor = _factor(found, tensors, typed.value if choice is None else choice[1])
     if factor is None:
         return None
     made = Folded(typed.target, factor, largest.name)
@@ -86,7 +86,7 @@ def _outside(made: Folded, node: Expr) -> Iterator[Expr]:
         yield from _outside(made, part)
 
 
-def _factor(spec: KernelSpec, found: Walked, value: Expr) -> Expr | None:
+def _factor(found: Walked, tensors: Collection[str], value: Expr) -> Expr | None:
     """The factor of scores, if it is the same for the whole call."""
     match value:
         case Binary(op="*", left=Local(id=name), right=other) if name == found.scores.name:
@@ -95,9 +95,8 @@ def _factor(spec: KernelSpec, found: Walked, value: Expr) -> Expr | None:
             factor = other
         case _:
             return None
-    scalars = {scalar.name for scalar in spec.scalars}
     uniform = all(
-        isinstance(node, Literal_ | Binary | Unary) or (isinstance(node, Name) and node.id in scalars)
+        isinstance(node, Literal_ | Binary | Unary) or (isinstance(node, Name) and node.id not in tensors)
         for node in walk(factor)
     )
     return factor if uniform and factor.dtype is Dtype.f32 and value.dtype is Dtype.f32 else None

@@ -49,8 +49,8 @@ class RowText:
         scalar = {s.name: s.name for s in self.spec.scalars}
         self.inputs = {t.name: self.variables.free(f"{t.argument}_values") for t in self.elements}
         self.read = scalar | self.inputs
-        if self.deferred:
-            self.folded = folded(self.spec, self.walked, self.bounds)
+        if self.deferred and self.spec.schedule.fast_math:
+            self.folded = folded(self.walked, self.bounds, [t.name for t in self.spec.tensors])
 
     @property
     def elements(self) -> list[Tensor]:

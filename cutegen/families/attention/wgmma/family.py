@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from cutegen.analysis.buffers import Buffer
     from cutegen.analysis.claim import Claim
     from cutegen.codegen.parts import KernelParts
+    from cutegen.expressions.tree import Compute
+    from cutegen.language.model import Tensor
     from cutegen.lint.rule import Rule
     from cutegen.planning.report import Report
     from cutegen.tuning.choice import Choice
@@ -26,6 +28,13 @@ class WarpgroupAttentionFamily(WalkingFamily[WarpgroupAttentionSchedule, Warpgro
     schedule = WarpgroupAttentionSchedule
     atoms = OWN_ATOMS
     only_targets = ("sm_90a",)
+
+    def unmeant(
+        self, schedule: WarpgroupAttentionSchedule, tensors: Mapping[str, Tensor], compute: Compute
+    ) -> str | None:
+        from cutegen.families.attention.wgmma.planning import unmeant
+
+        return unmeant(schedule, tensors, compute)
 
     def resolve(self, spec: Spec, report: Report) -> Spec:
         from cutegen.families.attention.wgmma.planning import resolve
