@@ -106,6 +106,18 @@ def test_it_is_right(tmp_path: Path) -> None:
     assert first_failure(tmp_path, made().text) == ""
 
 
+def test_factors_may_be_weighted(tmp_path: Path) -> None:
+    """As may sums of what they are made of, by a tensor that has fewer modes than the scores."""
+    pytest.importorskip("cutlass")
+    text = SPEC.replace("  O: {", "  W: {shape: [N, G], dtype: f32}\n  O: {")
+    text = text.replace("cast(p, bf16)", "cast(p * W, bf16)").replace("sum(p, N)", "sum(p * W, N)")
+    module = generate(text, "specs/small.yaml").modules[0]
+    (tmp_path / module.name).write_text(module.text, encoding="utf-8")
+    case = Case("narrow", "", {**OUTER, "M": 37, "N": 101}, "padded", "random", 2, {"scale": -0.2, "left": 60})
+    report = verify_case(module.plan, case, load_module(tmp_path / module.name), EmulatorExecutor(lines=False))
+    assert report.status == "passed", report.message
+
+
 @pytest.mark.parametrize("mistake", sampled(list(MISTAKES), 7))
 def test_each_mistake_is_seen(tmp_path: Path, mistake: str) -> None:
     pytest.importorskip("cutlass")
