@@ -9,7 +9,7 @@ import pytest
 from sweep_kit import sampled
 
 from cutegen.codegen import Module, generate
-from cutegen.verification.cases import Case
+from cutegen.verification.cases import Case, derive_cases
 from cutegen.verification.executor import EmulatorExecutor, load_module
 from cutegen.verification.runner import verify_case
 
@@ -104,6 +104,11 @@ def first_failure(folder: Path, text: str) -> str:
 def test_it_is_right(tmp_path: Path) -> None:
     pytest.importorskip("cutlass")
     assert first_failure(tmp_path, made().text) == ""
+
+
+def test_scores_are_verified_in_the_other_order_too() -> None:
+    """Kernels give scores the other sign where their factor is negative: in no other case do these statements run."""
+    assert any(case.scalars.get("scale", 0.0) < 0.0 < case.scalars["left"] for case in derive_cases(made().plan))
 
 
 def test_factors_may_be_weighted(tmp_path: Path) -> None:
