@@ -5,7 +5,8 @@ taken for a whole one.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from types import SimpleNamespace
+from types import CodeType, SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -21,7 +22,10 @@ CUTE = SimpleNamespace(ceil_div=lambda x, y: -(-x // y))
 
 
 def holds(bound: Bound, row: int, place: int, values: dict[str, int]) -> bool:
-    terms = sum(n * values[t.id if isinstance(t, Name) else f"size_{t.mode}"] for t, n in bound.terms)  # type: ignore[attr-defined]
+    terms = 0
+    for term, factor in bound.terms:
+        assert isinstance(term, Name | Len)
+        terms += factor * values[term.id if isinstance(term, Name) else f"size_{term.mode}"]
     edge = bound.row * row + terms + bound.number
     return place <= edge if bound.last else place >= edge
 
@@ -46,9 +50,9 @@ def test_parts_of_a_walk_are_what_they_say(bounds: Sequence[Bound]) -> None:
                     check(code, bounds, {"size_M": rows, "size_N": keys, "left": left}, tile)
 
 
-def check(code: object, bounds: Sequence[Bound], values: dict[str, int], row_tile: int) -> None:
-    found = {**values, "row_tile": row_tile, "cutlass": CUTLASS, "cute": CUTE}
-    exec(code, found)  # type: ignore[call-overload]
+def check(code: CodeType, bounds: Sequence[Bound], values: dict[str, int], row_tile: int) -> None:
+    found: dict[str, Any] = {**values, "row_tile": row_tile, "cutlass": CUTLASS, "cute": CUTE}
+    exec(code, found)
     of_rows = range(row_tile * ROWS, min((row_tile + 1) * ROWS, values["size_M"]))
 
     def counts(key_tile: int) -> set[bool]:
