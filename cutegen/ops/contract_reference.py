@@ -12,7 +12,7 @@ from cutegen.codegen.texts import Text
 from cutegen.codegen.torch_expressions import TorchPrinter
 from cutegen.codegen.variables import Variables
 from cutegen.expressions.parsing import coords
-from cutegen.expressions.spans import span, spans_of
+from cutegen.expressions.spans import Spans, span, spans_of
 from cutegen.expressions.tree import Binary, Expr, Name, Reduce, lengths
 from cutegen.language.model import KernelSpec, Tensor
 from cutegen.ops.reference import axes_of, in_order, meant
@@ -27,7 +27,7 @@ class EinsumPrinter(TorchPrinter):
     """
 
     letters: Mapping[str, str] = field(default_factory=dict)
-    spans: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    spans: Spans = field(default_factory=dict)
     declared: Mapping[str, Tensor] = field(default_factory=dict)
 
     def print(self, node: Expr) -> Text:
@@ -69,7 +69,8 @@ def reference_of_contraction(spec: KernelSpec) -> Reference:
     if all(len(letter) == 1 for letter in own) and len(set(own)) == len(own):
         letters = dict(zip(lead, own, strict=True))
     names = {t.name: t.argument for t in spec.tensors} | {s.name: s.argument for s in spec.scalars}
-    factors = {node.id for typed in statements for node in _factors(typed.value)}
+    spans = spans_of(spec.compute, {t.name: t.modes for t in spec.tensors})
+    factors = {node.id for typed in statements for node in _factors(typed.value, spans)}
     broadcast = [t for t in spec.inputs if t.name not in factors]
     lines = []
     for tensor in broadcast:
@@ -88,8 +89,7 @@ def reference_of_contraction(spec: KernelSpec) -> Reference:
     printer = EinsumPrinter(
         names, frozenset(t.name for t in spec.tensors), {}, WIDTH - 4, coordinates, axes_of(spec),
         lengths={mode: sizes[mode] for mode in sized}, letters=letters,
-        spans=spans_of(spec.compute, {t.name: t.modes for t in spec.tensors}),
-        declared={t.name: t for t in spec.tensors},
+        spans=spans, declared={t.name: t for t in spec.tensors},
     )  # fmt: skip
     outputs = print_statements(spec, statements, printer, variables)
     if len(outputs) > 1:
@@ -109,11 +109,11 @@ def reference_of_contraction(spec: KernelSpec) -> Reference:
     return Reference(tuple(lines), tuple(results), scalars, tuple(printer.constants))
 
 
-def _factors(value: Expr) -> list[Name]:
-    """The tensors that are factors of sums of products."""
+def _factors(value: Expr, spans: Spans) -> list[Name]:
+    """The tensors that are factors of sums of products which are printed as einsum."""
     found = []
     for node in _walk(value):
-        if isinstance(node, Reduce) and isinstance(node.x, Binary) and node.x.op == "*":
+        if isinstance(node, Reduce) and is_contraction(node, spans):
             found += [bare for side in node.x.children if isinstance(bare := without_widening(side), Name)]
     return found
 

@@ -87,7 +87,11 @@ def contraction(node: Reduce, evaluator: Evaluating) -> Bounded:
     summing = (rounds + gamma(terms + 1, Dtype.f64)) * magnitude + terms * 2 * half_subnormal(dtype)
     whole = a.known and b.known and all(every(x == x.floor()) for x in finite)
     exact = (magnitude <= 2.0 ** PRECISION[dtype]) & (propagated == 0) if whole else magnitude == 0
+    # What the order decides: whether a partial sum overflows, unless those of one sign alone must
     stays = magnitude * (1 + rounds) < overflow(dtype)
+    unsure = 2 * gamma(terms + 1, Dtype.f64) * magnitude  # of their difference
+    against = (magnitude - value.abs() + unsure + propagated) * (1 + rounds) < overflow(dtype)
+    propagated = torch.where(stays | against, propagated, torch.inf)
     error = torch.where(exact, 0.0, summing)
     error = torch.where(stays, error, torch.inf)
     unknown = _among(multiplied, ~known[0], ~known[1])

@@ -14,6 +14,7 @@ import pytest
 from cutegen.codegen import generate
 from cutegen.language.diagnostics import SpecError
 from cutegen.language.names import DERIVED, DERIVED_CONSTANTS, RESERVED, RESERVED_ARGUMENTS, derived_from
+from cutegen.ops.contract import Contract
 from cutegen.ops.rowwise import Rowwise
 
 ELEMENTWISE = """
@@ -179,6 +180,45 @@ def test_names_of_a_row_kernels_module_are_reserved(compute: str, more: str) -> 
     alone = {name for name in found if not re.fullmatch(r"row_\w+_and_\w+", name)}
     assert {"of_thread", "THREADS"} <= alone
     assert not unreserved(alone, (*RESERVED, *Rowwise.reserved))
+
+
+CONTRACTION = """
+cutegen: 1
+kernel: zzkernel
+op: contract
+tensors:
+  Zzq: {{shape: [Zzb, Zzm, Zzd], dtype: bf16}}
+  Zzk: {{shape: [Zzb, Zzn, Zzd], dtype: bf16}}
+  Zzv: {{shape: [Zzb, Zzn, Zzd], dtype: bf16}}
+  Zzw: {{shape: [Zzm, Zzn], dtype: f32}}
+  Zzo: {{shape: [Zzb, Zzm, Zzd], dtype: bf16, role: out}}
+  Zzl: {{shape: [Zzb, Zzm], dtype: f32, role: out}}
+scalars: {{zzs: f32, zzi: i32}}
+compute:
+  - zzc = coord(Zzm) - coord(Zzn)
+  - zzx = where(zzc >= 0 and zzc <= zzi, sum(Zzq * Zzk, Zzd) * {factor}, -inf)
+  - zzy = max(zzx, Zzn)
+  - zzp = exp(zzx - zzy)
+  - zzt = sum(zzp, Zzn)
+  - zzr = sum(zzp * {weight}, Zzn)
+  - Zzo = sum(cast(zzp * {weight}, bf16) * Zzv, Zzn) / zzt * coord(Zzd)
+  - Zzl = zzy + log(zzr)
+static: {{Zzd: 64}}
+targets: [{target}]
+"""
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
+def test_names_of_a_contractions_kernel_are_reserved(target: str) -> None:
+    """A scalar or a statement of such a name would be in the place of what the kernel means by it."""
+    found: set[str] = set()
+    for factor in ("zzs", "(zzs + Zzw)"):
+        text = CONTRACTION.format(factor=factor, weight="Zzw", target=target)
+        module = ast.parse(generate(text, "specs/z.yaml").modules[0].text)
+        kernel = next(n for n in module.body if isinstance(n, ast.FunctionDef) and n.name == "zzkernel_kernel")
+        found |= {n.id for n in ast.walk(kernel) if isinstance(n, ast.Name)}
+    assert {"tidx", "grown", "quad_max"} <= found
+    assert not unreserved(found, (*RESERVED, *RESERVED_ARGUMENTS, *Contract.reserved))
 
 
 def test_names_made_from_the_specs_names_are_known(beside_arguments: set[str]) -> None:

@@ -176,3 +176,14 @@ def test_lengths_are_those_of_the_call_where_a_part_of_it_is_evaluated() -> None
     near = made | {name: made[name][:, some] for name in "KV"}
     found = evaluate(spec_of_lengths, near, {}, {"N": some}, whole={"N": 96})["O"]
     assert torch.equal(found.value, evaluate(spec_of_lengths, made, {})["O"].value)
+
+
+def test_the_order_of_a_sum_decides_which_infinity_it_overflows_to() -> None:
+    """Unless all of its terms have one sign."""
+    x = data(torch.bfloat16)
+    x["Q"][:2] = 1e19
+    x["Q"][1, 1::2] = 0.0
+    x["K"][:, ::2], x["K"][:, 1::2] = -1e20, 5e19
+    found = evaluate(spec(), x, {"scale": 1.0})["lse"]
+    assert found.bound[0].isinf()
+    assert found.bound[1] == 0 and found.value[1].isnan()

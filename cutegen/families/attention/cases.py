@@ -26,6 +26,12 @@ def requests(plan: WalkingPlan, tiles: Mapping[str, int]) -> Iterator[CaseReques
             scales = dict.fromkeys(scales, exact) if request.data == "integers" else scales
             request = replace(request, scalars=scales | dict.fromkeys(ends, reach[number % len(reach)]))
         yield request
+    if scaled := _scales(plan):
+        scales = dict.fromkeys(scaled, usual) | {scaled[0]: -usual}
+        wanted = {plan.rows_mode: plan.row_block + 1, plan.walked.walked: plan.stages * plan.key_block + 1}
+        yield CaseRequest(
+            "negative factor", "scores in the other order", wanted, scalars=scales | dict.fromkeys(ends, reach[0])
+        )
 
 
 def _scales(plan: WalkingPlan) -> list[str]:

@@ -283,7 +283,7 @@ class RowText:
             if one.above is not None:
                 yield "acc_mn[row, None].store(acc_mn[row, None].load() * grown)"
             return
-        values = yield from self.printed(printer, terms.x if isinstance(terms, Cast) else terms, "factor", "0.0")
+        values = yield from self.printed(printer, terms.x if isinstance(terms, Cast) else terms, "terms", "0.0")
         yield f"scores_mn[row, None].store({values})"
         if one.above is not None:
             yield "grown_rows[row] = grown"

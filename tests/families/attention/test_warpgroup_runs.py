@@ -9,7 +9,7 @@ import pytest
 from sweep_kit import sampled
 
 from cutegen.codegen import Module, generate
-from cutegen.verification.cases import Case
+from cutegen.verification.cases import Case, derive_cases
 from cutegen.verification.executor import EmulatorExecutor, load_module
 from cutegen.verification.runner import verify_case
 
@@ -104,6 +104,23 @@ def first_failure(folder: Path, text: str) -> str:
 def test_it_is_right(tmp_path: Path) -> None:
     pytest.importorskip("cutlass")
     assert first_failure(tmp_path, made().text) == ""
+
+
+def test_scores_are_verified_in_the_other_order_too() -> None:
+    """Kernels give scores the other sign where their factor is negative: in no other case do these statements run."""
+    assert any(case.scalars.get("scale", 0.0) < 0.0 < case.scalars["left"] for case in derive_cases(made().plan))
+
+
+def test_factors_may_be_weighted(tmp_path: Path) -> None:
+    """As may sums of what they are made of, by a tensor that has fewer modes than the scores."""
+    pytest.importorskip("cutlass")
+    text = SPEC.replace("  O: {", "  W: {shape: [N, G], dtype: f32}\n  O: {")
+    text = text.replace("cast(p, bf16)", "cast(p * W, bf16)").replace("sum(p, N)", "sum(p * W, N)")
+    module = generate(text, "specs/small.yaml").modules[0]
+    (tmp_path / module.name).write_text(module.text, encoding="utf-8")
+    case = Case("narrow", "", {**OUTER, "M": 37, "N": 101}, "padded", "random", 2, {"scale": -0.2, "left": 60})
+    report = verify_case(module.plan, case, load_module(tmp_path / module.name), EmulatorExecutor(lines=False))
+    assert report.status == "passed", report.message
 
 
 @pytest.mark.parametrize("mistake", sampled(list(MISTAKES), 7))
