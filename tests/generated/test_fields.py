@@ -130,6 +130,18 @@ ATTENTION: Spec = {
     "targets": ["sm_80"],
     "static": {"D": 128, "E": 128},
 }
+WARPGROUPS: Spec = {
+    **ATTENTION,
+    "scalars": {"scale": "f32"},
+    "compute": ["s = sum(Q * K, D) * scale", *ATTENTION["compute"][1:]],
+    "schedule": {
+        "tiler": {"M": 128, "N": 64},
+        "mma": {"atom": "wgmma"},
+        "pipeline": {"stages": 2},
+        "math": "fast",
+    },
+    "targets": ["sm_90a"],
+}
 ROWWISE: Spec = {
     "cutegen": 1,
     "kernel": "work",
@@ -439,6 +451,19 @@ PERTURBED: dict[str, list[tuple[Spec, str, Any, str]]] = {
         (ATTENTION, "schedule.pipeline.stages", 8, REFUSED),  # shared memory
     ],
     "contract_schedule.math": [(ATTENTION, "schedule.math", "precise", TEXT)],
+    "attention_wgmma_schedule.tiler": [
+        (WARPGROUPS, "schedule.tiler", {"M": 64, "N": 64}, TEXT),
+        (WARPGROUPS, "schedule.tiler.M", 96, REFUSED),  # a warpgroup has 64 rows
+        (WARPGROUPS, "schedule.tiler", {"M": 192, "N": 128}, REFUSED),  # registers
+    ],
+    "attention_wgmma_schedule.mma": [(WARPGROUPS, "schedule.mma", {"atom": "mma_sync"}, TEXT)],
+    "attention_wgmma_schedule.mma.atom": [(WARPGROUPS, "schedule.mma.atom", "fma", REFUSED)],
+    "attention_wgmma_schedule.pipeline": [(WARPGROUPS, "schedule.pipeline", {"stages": 3}, TEXT)],
+    "attention_wgmma_schedule.pipeline.stages": [
+        (WARPGROUPS, "schedule.pipeline.stages", 3, TEXT),
+        (WARPGROUPS, "schedule.pipeline.stages", 8, REFUSED),  # shared memory
+    ],
+    "attention_wgmma_schedule.math": [(WARPGROUPS, "schedule.math", "precise", TEXT)],
     "gemm_mma_sync_schedule.tiler": [
         (WARPS, "schedule.tiler.N", 128, TEXT),
         (WARPS, "schedule.tiler.N", 72, REFUSED),

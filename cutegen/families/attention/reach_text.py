@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from cutegen.codegen.formatting import call
 from cutegen.expressions.tree import Expr, Len, Name
 from cutegen.ops.reach import Bound
+
+INDENT = 4  # of these statements in a kernel
 
 
 def reach_lines(
@@ -26,9 +29,9 @@ def reach_lines(
     for bound in bounds:
         place = _place(bound, sizes)
         if bound.last:
-            yield f"end_place = cutlass.min(end_place, {place} + 1)"
+            yield call("end_place = cutlass.min(", ["end_place", f"{place} + 1"], ")", INDENT)
         else:
-            yield f"first_place = cutlass.max(first_place, {place})"
+            yield call("first_place = cutlass.max(", ["first_place", place], ")", INDENT)
     yield f"first_tile = cutlass.Int32(first_place // {block_keys})"
     yield f"end_tile = cutlass.Int32(cute.ceil_div(cutlass.max(end_place, 0), {block_keys}))"
     yield "tiles = cutlass.max(end_tile - first_tile, 0)"
@@ -65,9 +68,9 @@ def cut_lines(bounds: Sequence[Bound], walked: str, block_keys: str, sizes: Mapp
     for bound in bounds:
         place = _place(bound, sizes, near=True)
         if bound.last:
-            yield f"whole_end = cutlass.min(whole_end, {place} + 1)"
+            yield call("whole_end = cutlass.min(", ["whole_end", f"{place} + 1"], ")", INDENT)
         else:
-            yield f"whole_first = cutlass.max(whole_first, {place})"
+            yield call("whole_first = cutlass.max(", ["whole_first", place], ")", INDENT)
     ends = ["1"]
     yield f"# From the last tile on: {_described(parts_of(bounds))}; the first of all is not among them"
     if any(bound.last for bound in bounds):

@@ -12,6 +12,7 @@ from cutegen.analysis.buffers import Buffer
 from cutegen.analysis.claim import Claim
 from cutegen.analysis.claims import compact, covered_once
 from cutegen.analysis.words import count
+from cutegen.families.attention.wgmma import allocation
 from cutegen.families.attention.wgmma.plan import ROWS, WARPGROUP, WarpgroupAttentionPlan
 from cutegen.families.attention.wgmma.synchronisation import counts, run_of
 from cutegen.families.common.ordering import ordered
@@ -77,6 +78,11 @@ def accesses(plan: WarpgroupAttentionPlan) -> tuple[Access, ...]:
 
 
 def buffers(plan: WarpgroupAttentionPlan) -> Iterator[Buffer]:
-    """The tiles and stages of the tensors that are multiplied."""
-    for x, stages in ((plan.q, plan.consumers), (plan.k, plan.stages), (plan.v, plan.stages)):
-        yield Buffer(x.tensor.name, x.depth, x.depth, x.rows, stages, stages * x.bytes, f"of {x.row}", x.swizzle)
+    """The tiles and stages of the tensors that are multiplied, and barriers."""
+    of_rows = [(plan.q, plan.consumers), *[(plan.o, plan.consumers)] * (not plan.overlaid)]
+    for x, number in (*of_rows, (plan.k, plan.stages), (plan.v, plan.stages)):
+        yield Buffer(x.tensor.name, x.depth, x.depth, x.rows, number, number * x.bytes, f"of {x.row}", x.swizzle)
+    single, *staged = allocation.barriers(plan.spec)
+    yield Buffer("barrier", 1, 1, 1, 1, single.bytes, f"of {plan.q.tensor.name}")
+    size = len(staged) * plan.stages * single.bytes
+    yield Buffer("barriers", plan.stages, plan.stages, 1, len(staged), size, "of a kind")

@@ -112,9 +112,7 @@ def kernel_parts(plan: WarpgroupAttentionPlan) -> KernelParts:
     bounds = plan.bounds if plan.folds else ()
     cut = is_cut(bounds, found.walked, block_of(found.walked), names.sizes, plan.whole)
     cut = cut if cut_first or any("is_cut" in line for line in first_lines) else None
-    cut_part = {(True, False): "part == 0", (False, True): "part == 1", (True, False, True): "part != 1"}.get(
-        plan.parts
-    )
+    cut_part = CUT_PARTS.get(plan.parts)
     end_lines, tile_loads = rows.end(), rows.tile_loads()
     coordinates, _ = asked_modes(found)
     by_column = [t for t in rows.elements if found.columns in t.shape]
