@@ -18,8 +18,9 @@ def left_out() -> set[str]:
 
 
 def kinds(specs: Iterable[str]) -> set[tuple[str, str]]:
-    """The plans of these specs' kernels, by their classes and the instructions that multiply."""
-    plans = [module.plan for name in specs for module in modules_of(name).values()]
+    """The plans of these specs' modules and kernels, by their classes and the instructions that multiply."""
+    modules = [module.plan for name in specs for module in modules_of(name).values()]
+    plans = [plan for module in modules for plan in (module, *module.kernels)]
     return {(type(plan).__name__, str(getattr(getattr(plan.spec.schedule, "mma", None), "atom", ""))) for plan in plans}
 
 
