@@ -2,12 +2,13 @@
 
 With `s = scores * factor`, where the factor is the same for the whole call, and `s` is used only in `m = max(s)` and in
 `exp(s - m)`, a kernel needs no product for `s` alone. The largest `s` is the factor times the largest score, or the
-smallest one if the factor is negative: to the bit, as rounding keeps order. And exp(s - m) is 2 to the power
-scores * slope - largest * steep, with slope = factor * log2(e) and steep = |slope|.
+smallest one if the factor is negative: to the bit, as rounding keeps order. Scores get the other sign where it is. Then
+exp(s - m) is 2 to the power (scores - largest) * steep, with steep = |factor| * log2(e).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -34,19 +35,15 @@ class Folded:
         return False
 
 
-def bounded_choice(found: Walked, known: Sequence[Bound], value: Expr) -> tuple[Expr, Expr, Literal_] | None:
-    """The condition, the value and the number of `where(condition, value, number)`, where the condition holds in every
-    place between the `known` bounds of the walked mode; None of anything else.
+def bounded_choice(found: Walked, known: Sequence[Bound], value: Expr) -> tuple[Expr, Expr] | None:
+    """The condition and the value of `where(condition, value, -inf)`, where the condition holds in every place between
+    the `known` bounds of the walked mode; None of anything else.
     """
     match value:
-        case Call(function="where", arguments=(condition, x, Unary(op="-", x=Literal_() as number))):
-            other = Literal_(-number.value, dtype=number.dtype)
-        case Call(function="where", arguments=(condition, x, Literal_() as other)):
-            pass
-        case _:
-            return None
-    every = [tuple(bounds_of(found, one)) for one in joined(found.meant(condition))]
-    return (condition, x, other) if all(own and {*own} <= {*known} for own in every) else None
+        case Call(function="where", arguments=(condition, x, Literal_(value=other))) if other == -math.inf:
+            every = [tuple(bounds_of(found, one)) for one in joined(found.meant(condition))]
+            return (condition, x) if all(own and {*own} <= {*known} for own in every) else None
+    return None
 
 
 def folded(found: Walked, known: Sequence[Bound], tensors: Collection[str]) -> Folded | None:
@@ -62,8 +59,6 @@ def folded(found: Walked, known: Sequence[Bound], tensors: Collection[str]) -> F
     if typed is None:
         return None
     choice = bounded_choice(found, known, typed.value)
-    if choice is not None and choice[2].value != float("-inf"):
-        return None
     factor = _factor(found, tensors, typed.value if choice is None else choice[1])
     if factor is None:
         return None

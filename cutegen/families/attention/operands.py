@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from cutegen.atoms.targets import TARGETS
 from cutegen.expressions.tree import Name
 from cutegen.language.model import KernelSpec, Tensor
 from cutegen.ops.reach import Bound, bounds
@@ -60,6 +61,19 @@ def known_bounds(spec: KernelSpec, found: Walked) -> tuple[Bound, ...]:
         for bound in bounds(found)
         if all(not isinstance(term, Name) or term.id in numbers for term, _ in bound.terms)
     )
+
+
+def extents(spec: KernelSpec, found: Walked) -> tuple[int, int]:
+    """Rows and walked elements of a tile."""
+    tiler = spec.schedule.tiler
+    assert tiler is not None
+    return tiler[found.rows[0]], tiler[found.walked]
+
+
+def least_room(spec: KernelSpec) -> tuple[str, int]:
+    """The target with the least shared memory of a block, and how much that is."""
+    target = min((TARGETS[name] for name in spec.targets if name in TARGETS), key=lambda one: one.smem_per_block)
+    return target.name, target.smem_per_block
 
 
 def swizzle_of(depth: int, width: int) -> int:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
+from cutegen.families.attention.operands import UNIT, known_bounds
+from cutegen.ops.neutral import excluding_name
 from cutegen.ops.reach import Bound
 from cutegen.ops.walked import Walked
 from cutegen.planning.plan import Plan
+from cutegen.planning.promises import known_divisor
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -15,16 +19,6 @@ class WalkingPlan(Plan):
 
     walked: Walked
     stages: int
-    row_block: int  # rows of a tile
-    key_block: int  # elements along the walked mode that are multiplied at a time
-    depth: int  # of the summed mode
-    columns: int  # of the output's rows
-    outer: tuple[str, ...]  # modes of which a block has one place: the last varies fastest from block to block
-    bounds: tuple[Bound, ...]  # of the walked tiles
-    masked: (
-        str | None
-    )  # the element statement that is made minus infinity beyond the end; None: each term is made neutral
-    whole: bool  # whether the walked mode ends with a tile
 
     @property
     def rows_mode(self) -> str:
@@ -32,11 +26,51 @@ class WalkingPlan(Plan):
         return self.walked.rows[0]
 
     @property
+    def row_block(self) -> int:
+        """Rows of a tile."""
+        return self.tile[self.rows_mode]
+
+    @property
+    def key_block(self) -> int:
+        """Elements along the walked mode that are multiplied at a time."""
+        return self.tile[self.walked.walked]
+
+    @property
+    def depth(self) -> int:
+        """Elements of the summed mode."""
+        return self.tile[self.walked.scores.mode]
+
+    @property
+    def columns(self) -> int:
+        """Elements of the output's rows."""
+        return self.tile[self.walked.columns]
+
+    @property
     def steps(self) -> int:
         """Products of a tile of scores along the summed mode."""
-        return self.depth // 16
+        return self.depth // UNIT
 
     @property
     def outer_steps(self) -> int:
         """Products of a tile along the walked mode."""
-        return self.key_block // 16
+        return self.key_block // UNIT
+
+    @property
+    def outer(self) -> tuple[str, ...]:
+        """Modes of which a block has one place: the last varies fastest from block to block."""
+        return (*self.walked.batch, *self.walked.rows[1:])
+
+    @cached_property
+    def bounds(self) -> tuple[Bound, ...]:
+        """The bounds of the walked tiles."""
+        return known_bounds(self.spec, self.walked)
+
+    @cached_property
+    def masked(self) -> str | None:
+        """The element statement that is made minus infinity beyond the end; None: each term is made neutral."""
+        return excluding_name(self.walked)
+
+    @property
+    def whole(self) -> bool:
+        """Whether the walked mode ends with a tile."""
+        return known_divisor(self.spec, self.walked.walked) % self.key_block == 0

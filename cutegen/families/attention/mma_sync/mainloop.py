@@ -179,7 +179,7 @@ def epilogue(plan: AttentionPlan) -> Body:
         SyncThreads(),
     )
     return (
-        Included(f"{FOLDER}/end.j2", 0, (Summed("tiles", "N_BLOCKS", "acc_O"),)),
+        Included("attention/end.j2", None, (Summed("tiles", "N_BLOCKS", "acc_O"),)),
         Region("tensors", "store", staged),
         Included(f"{FOLDER}/store.j2", 0, (ReadSums(name),)),
     )

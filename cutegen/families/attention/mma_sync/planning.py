@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from cutegen.atoms.targets import TARGETS, WARP
+from cutegen.atoms.targets import WARP
 from cutegen.dtypes import Dtype
 from cutegen.expressions.annotating import annotate
 from cutegen.families.attention.mma_sync.plan import AttentionPlan, Operand
@@ -13,7 +13,7 @@ from cutegen.families.attention.mma_sync.schedule import AttentionSchedule, Spec
 from cutegen.families.attention.operands import (
     ACCESS,
     MOST_DEPTH,
-    known_bounds,
+    extents,
     operands_of,
     swizzle_of,
     with_tensors,
@@ -23,9 +23,7 @@ from cutegen.language.edits import with_value
 from cutegen.language.model import Tensor
 from cutegen.layouts import make_layout_tv
 from cutegen.ops.contract import walked_of
-from cutegen.ops.neutral import excluding_name
 from cutegen.ops.walked import Walked
-from cutegen.planning.promises import known_divisor
 from cutegen.planning.report import Report
 
 INFERRED_FROM: Mapping[str, tuple[str, ...]] = {
@@ -76,13 +74,6 @@ def _schedule(spec: Spec, found: Walked, report: Report) -> AttentionSchedule:
 # ------------------------------------------------------------------------------------------------------------ plan
 
 
-def extents(spec: Spec, found: Walked) -> tuple[int, int]:
-    """Rows and walked elements of a tile."""
-    tiler = spec.schedule.tiler
-    assert tiler is not None
-    return tiler[found.rows[0]], tiler[found.walked]
-
-
 def plan(spec: Spec) -> AttentionPlan:
     """The plan of a resolved spec that passed its checks."""
     found, schedule = walked_of(spec), spec.schedule
@@ -104,19 +95,11 @@ def plan(spec: Spec) -> AttentionPlan:
         smem_bytes=max(q.bytes + k.bytes + v.bytes, o.bytes),
         walked=found,
         stages=stages,
-        row_block=rows,
-        key_block=keys,
-        depth=q.depth,
-        columns=v.depth,
         warps=warps,
         q=q,
         k=k,
         v=v,
         o=o,
-        outer=(*found.batch, *found.rows[1:]),
-        bounds=known_bounds(spec, found),
-        masked=excluding_name(found),
-        whole=known_divisor(spec, found.walked) % keys == 0,
         keeps_left=q.depth <= MOST_KEPT,
     )
 
@@ -143,12 +126,6 @@ def smem_bytes(spec: Spec, found: Walked) -> int:
     depth, columns = spec.static[found.scores.mode], spec.static[found.columns]
     stages = spec.schedule.pipeline.stages or 1
     return max(rows * depth + stages * keys * (depth + columns), rows * columns) * 2
-
-
-def least_room(spec: Spec) -> tuple[str, int]:
-    """The target with the least shared memory of a block, and how much that is."""
-    target = min((TARGETS[name] for name in spec.targets if name in TARGETS), key=lambda one: one.smem_per_block)
-    return target.name, target.smem_per_block
 
 
 def copies_fit(threads: int, rows: int, depth: int) -> bool:

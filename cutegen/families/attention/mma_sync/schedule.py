@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import get_args
 
 from cutegen.atoms.mma import ATOMS, MmaAtomName
+from cutegen.families.attention.words import MATH_SAYS, STAGES_SAYS, Math
 from cutegen.language.kinds import ByName, Choice, Integer, Record, key
 from cutegen.language.model import KernelSpec, Schedule
 
 OWN_ATOMS: tuple[MmaAtomName, ...] = ("mma_sync",)  # that the templates of this family print
-Math = Literal["precise", "fast"]
 
 
 @dataclass(frozen=True)
@@ -26,9 +26,7 @@ class Mma:
 class Pipeline:
     """The software pipeline from global to shared memory."""
 
-    stages: int | None = key(
-        Integer(1, 8), "Tiles of the walked mode that shared memory holds, of each tensor that is multiplied."
-    )
+    stages: int | None = key(Integer(1, 8), STAGES_SAYS)
 
 
 @dataclass(frozen=True)
@@ -44,9 +42,7 @@ class AttentionSchedule(Schedule):
     pipeline: Pipeline = key(Record(Pipeline), "Software pipeline from global to shared memory.", factory=Pipeline)
     math: Math | None = key(
         Choice(get_args(Math)),
-        "How `exp` of f32 is computed: `precise`: as CUDA's expf, to 2 ulp; `fast`: as 2 to a power that is "
-        "rounded first, with a third of the instructions; the error grows by one ulp per unit of the argument's "
-        "magnitude. Left out: `fast`, as factors of 16 bits hide the error.",
+        MATH_SAYS,
     )
 
     @property

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
+from cutegen.families.attention.folding import folded
 from cutegen.families.attention.plan import WalkingPlan
 from cutegen.families.attention.reach_text import parts_of
 from cutegen.language.model import Tensor
 
 ROWS = 64  # of a warpgroup, which its product has
 WARPGROUP = 128  # threads
+REGISTERS = {1: (24, 240), 2: (24, 240), 3: (32, 160)}
+"""Of a thread that loads, and of one that multiplies, by the number of warpgroups that do: a block has 65536."""
 
 
 @dataclass(frozen=True)
@@ -40,15 +44,36 @@ class Operand:
 class WarpgroupAttentionPlan(WalkingPlan):
     """One warp loads tiles; warpgroups that have 64 rows of a tile each multiply and compute by turns."""
 
-    consumers: int  # warpgroups that multiply
-    registers: tuple[int, int]  # of a thread: in the warpgroup that loads, and in those that multiply
     q: Operand
     k: Operand
     v: Operand
     o: Operand
-    overlaid: bool  # whether the tile of the output takes the place of that of the left tensor
-    folds: bool  # whether scores are scaled where their exponentials are computed
-    uneven: bool  # whether tiles of rows have walks of different lengths
+
+    @property
+    def consumers(self) -> int:
+        """Warpgroups that multiply."""
+        return self.row_block // ROWS
+
+    @property
+    def registers(self) -> tuple[int, int]:
+        """Registers of a thread: in the warpgroup that loads, and in those that multiply."""
+        return REGISTERS[self.consumers]
+
+    @property
+    def overlaid(self) -> bool:
+        """Whether the tile of the output takes the place of that of the left tensor."""
+        return self.depth == self.columns
+
+    @cached_property
+    def folds(self) -> bool:
+        """Whether scores are scaled where their exponentials are computed."""
+        names = [tensor.name for tensor in self.spec.tensors]
+        return self.spec.schedule.fast_math and folded(self.walked, self.bounds, names) is not None
+
+    @property
+    def shares_out(self) -> bool:
+        """Whether blocks take the tiles of rows of several places together, as walks have different lengths."""
+        return bool(self.outer) and any(bound.row for bound in self.bounds)
 
     @property
     def takes_turns(self) -> bool:

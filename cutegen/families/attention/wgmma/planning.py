@@ -9,26 +9,21 @@ from cutegen.dtypes import Dtype
 from cutegen.expressions.annotating import annotate
 from cutegen.expressions.tree import Compute
 from cutegen.families.attention.folding import folded
-from cutegen.families.attention.operands import known_bounds, operands_of, swizzle_of, with_tensors
+from cutegen.families.attention.operands import UNIT, extents, operands_of, swizzle_of, with_tensors
 from cutegen.families.attention.wgmma.allocation import smem_bytes
 from cutegen.families.attention.wgmma.plan import ROWS, WARPGROUP, Operand, WarpgroupAttentionPlan
 from cutegen.families.attention.wgmma.schedule import Spec, WarpgroupAttentionSchedule
 from cutegen.language.edits import with_value
 from cutegen.language.model import Tensor
 from cutegen.ops.contract import walked_in, walked_of
-from cutegen.ops.neutral import excluding_name
 from cutegen.ops.reach import bounds
 from cutegen.ops.walked import Walked
-from cutegen.planning.promises import known_divisor
 from cutegen.planning.report import Report
 
 INFERRED_FROM: Mapping[str, tuple[str, ...]] = {"pipeline.stages": ("tiler",)}
 STAGES = 2
-REGISTERS = {1: (24, 240), 2: (24, 240), 3: (32, 160)}
-"""Of a thread that loads, and of one that multiplies, by the number of warpgroups that do: a block has 65536."""
 TILES = {64: (192, 128), 96: (192, 112), 128: (128, 128), 192: (128, 112), 256: (128, 80)}
 """Rows and walked elements of a tile, for rows of at most so many elements: the fastest ones measured on an H200."""
-UNIT = 16
 FEW = 128  # rows of a tile that leave registers for more than what is multiplied
 
 
@@ -90,13 +85,6 @@ def _tile(spec: Spec, found: Walked) -> tuple[int, int, str]:
 # ------------------------------------------------------------------------------------------------------------ plan
 
 
-def extents(spec: Spec, found: Walked) -> tuple[int, int]:
-    """Rows and walked elements of a tile."""
-    tiler = spec.schedule.tiler
-    assert tiler is not None
-    return tiler[found.rows[0]], tiler[found.walked]
-
-
 def plan(spec: Spec) -> WarpgroupAttentionPlan:
     """The plan of a resolved spec that passed its checks."""
     found, schedule = walked_of(spec), spec.schedule
@@ -104,38 +92,23 @@ def plan(spec: Spec) -> WarpgroupAttentionPlan:
     assert stages is not None
     rows, keys = extents(spec, found)
     left, right, values, output = operands_of(spec, found)
-    consumers = rows // ROWS
     q = _operand(spec, left, found.rows[0], found.scores.mode, ROWS)
     k = _operand(spec, right, found.walked, found.scores.mode, keys)
     v = _operand(spec, values, found.walked, found.columns, keys)
     o = _operand(spec, output, found.rows[0], found.columns, ROWS)
     types = {t.name: t.dtype for t in spec.tensors} | {s.name: s.dtype for s in spec.scalars}
-    known = known_bounds(spec, found)
     return WarpgroupAttentionPlan(
         spec=spec,
-        threads=WARPGROUP * (1 + consumers),
+        threads=WARPGROUP * (1 + rows // ROWS),
         tile={found.rows[0]: rows, found.walked: keys, found.scores.mode: q.depth, found.columns: v.depth},
         statements=annotate(spec.compute, types, Dtype.f32),
         smem_bytes=smem_bytes(spec),
         walked=found,
         stages=stages,
-        row_block=rows,
-        key_block=keys,
-        depth=q.depth,
-        columns=v.depth,
-        outer=(*found.batch, *found.rows[1:]),
-        bounds=known,
-        masked=excluding_name(found),
-        whole=known_divisor(spec, found.walked) % keys == 0,
-        consumers=consumers,
-        registers=REGISTERS[consumers],
         q=q,
         k=k,
         v=v,
         o=o,
-        overlaid=q.depth == o.depth,
-        folds=schedule.fast_math and folded(found, known, [t.name for t in spec.tensors]) is not None,
-        uneven=any(bound.row for bound in known),
     )
 
 

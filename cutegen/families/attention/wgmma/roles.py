@@ -255,7 +255,7 @@ def epilogue(plan: WarpgroupAttentionPlan) -> Body:
     note = "Make the writes visible to the async proxy, which stores them"
     store = Store(name, f"to_g{name}[None, row_tile * CONSUMERS + group]", "group", held)
     return (
-        Included(f"{FOLDER}/end.j2", 0, (UseSums("first_tile", "tiles"),)),
+        Included("attention/end.j2", None, (UseSums("first_tile", "tiles"),)),
         Region("tensors", "store", (
             Included(f"{FOLDER}/staged.j2", 0, (Write((name,), "(group,)", held),)),
             Note(note),

@@ -214,7 +214,7 @@ def constants_of(plan: WarpgroupAttentionPlan) -> tuple[Constant, ...]:
         *(Constant(f"{name}_BYTES", str(size), "of a load", "schedule.tiler") for name, size in own),
         *(
             [Constant("TOGETHER", str(TOGETHER), "whose tiles are taken by turns", "schedule.tiler")]
-            if plan.uneven and plan.outer
+            if plan.shares_out
             else []
         ),
         Constant("MOST_TILES", "2**31 - 1", "", "schedule.tiler"),

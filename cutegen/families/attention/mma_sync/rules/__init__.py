@@ -6,13 +6,11 @@ from cutegen.atoms.targets import WARP
 from cutegen.families.attention.mma_sync.planning import (
     ROWS_OF_WARP,
     copies_fit,
-    extents,
-    least_room,
     smem_bytes,
 )
 from cutegen.families.attention.mma_sync.schedule import Spec
 from cutegen.families.attention.operand_rules import rows
-from cutegen.families.attention.operands import UNIT, is_fixed
+from cutegen.families.attention.operands import UNIT, extents, is_fixed, least_room
 from cutegen.lint.rule import Rule, Say
 from cutegen.lint.trial import changed, first_that_works, written
 from cutegen.ops.contract import walked_of

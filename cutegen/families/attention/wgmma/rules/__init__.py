@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from cutegen.atoms.targets import TARGETS
 from cutegen.families.attention.operand_rules import rows
-from cutegen.families.attention.operands import UNIT, is_fixed
+from cutegen.families.attention.operands import UNIT, extents, is_fixed, least_room
 from cutegen.families.attention.wgmma.allocation import smem_bytes
-from cutegen.families.attention.wgmma.plan import ROWS
-from cutegen.families.attention.wgmma.planning import REGISTERS, extents
+from cutegen.families.attention.wgmma.plan import REGISTERS, ROWS
 from cutegen.families.attention.wgmma.schedule import Spec
 from cutegen.lint.rule import Rule, Say
 from cutegen.lint.trial import changed, first_that_works, written
@@ -68,8 +66,7 @@ def registers_of(spec: Spec) -> int:
 def shared_memory(spec: Spec, say: Say) -> None:
     """The tiles and stages fit what a block can have."""
     found = walked_of(spec)
-    room = min((TARGETS[name].smem_per_block for name in spec.targets if name in TARGETS), default=0)
-    needed = smem_bytes(spec)
+    needed, (target, room) = smem_bytes(spec), least_room(spec)
     if needed <= room:
         return
     _, n = extents(spec, found)
@@ -83,7 +80,7 @@ def shared_memory(spec: Spec, say: Say) -> None:
         for fewer in range(n - UNIT, 0, -UNIT)
     ]
     notes = (f"{needed} > {room} bytes",)
-    message = f"a block needs {needed} bytes of shared memory, and has {room} on {' and '.join(spec.targets)}"
+    message = f"a block needs {needed} bytes of shared memory, and has {room} on {target}"
     say(message, "schedule", "pipeline", "stages", notes=notes, help=lambda: first_that_works(say.code, trials))
 
 
