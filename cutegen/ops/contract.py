@@ -17,9 +17,10 @@ from cutegen.expressions.tree import COMPARISONS, Binary, Compute, Place
 from cutegen.language.computing import say
 from cutegen.language.context import Context
 from cutegen.language.model import KernelSpec, Scalar, Tensor
+from cutegen.ops.folding import folded
 from cutegen.ops.modes import has_names
 from cutegen.ops.op import Op
-from cutegen.ops.reach import reached
+from cutegen.ops.reach import known_bounds, reached
 from cutegen.ops.walked import NotWalked, Walked, walked
 from cutegen.planning.scalars import measured_scalars
 from cutegen.planning.work import Work
@@ -188,6 +189,11 @@ static: {D: 64, E: 64}
 
     def apart(self, spec: KernelSpec) -> tuple[str, ...]:
         return walked_of(spec).batch
+
+    def scaled_late(self, spec: KernelSpec) -> str | None:
+        found = walked_of(spec)
+        late = folded(found, known_bounds(spec, found), [t.name for t in spec.tensors])
+        return None if late is None else late.name
 
     def modes_that_may_be_empty(self, compute: Compute, tensors: Mapping[str, Tensor]) -> tuple[str, ...]:
         found = walked_in(compute, tensors)

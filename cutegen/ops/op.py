@@ -133,6 +133,12 @@ class Op(ABC):
         kept = set(spec.lead.shape).intersection(*(tensor.shape for tensor in spec.by_view.outputs)) - together
         return tuple(mode for mode in spec.lead.shape if mode in kept)
 
+    def scaled_late(self, spec: KernelSpec) -> str | None:
+        """The statement `s = x * c` whose exponentials exp(s - max(s)) kernels with fast functions may compute as powers
+        of x * c' - max(x) * c', each of whose products is rounded on its own; None: there is none.
+        """
+        return None
+
     def multiply_adds(self, spec: KernelSpec, sizes: Mapping[str, int]) -> int:
         """The number of multiply-adds of a matrix product, which may be far more than its tensors have elements."""
         modes = self.product_modes(spec)

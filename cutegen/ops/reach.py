@@ -140,3 +140,13 @@ def _linear(node: Expr) -> _Linear | None:
             number, other = (x.number, y) if not x.terms else (y.number, x)
             return _Linear({}).added(other, number)
     return None
+
+
+def known_bounds(spec: KernelSpec, found: Walked) -> tuple[Bound, ...]:
+    """The bounds of the walked mode that follow from sizes and scalars."""
+    numbers = {s.name for s in spec.scalars if s.dtype.is_integer}
+    return tuple(
+        bound
+        for bound in bounds(found)
+        if all(not isinstance(term, Name) or term.id in numbers for term, _ in bound.terms)
+    )

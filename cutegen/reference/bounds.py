@@ -333,8 +333,22 @@ class Evaluator:
                 return powers_and_remainders.general_power(arguments[0], arguments[1], dtype)
             case "fmod":
                 return powers_and_remainders.remainder_of_division(arguments[0], arguments[1], dtype)
-        result = arithmetic.function(node.function, arguments[0], dtype, self.spec.schedule.fast_math)
+        fast = self.spec.schedule.fast_math
+        base = self._base_of(node.arguments[0]) if fast and node.function == "exp" else None
+        result = arithmetic.function(node.function, arguments[0], dtype, fast, base)
         return self._beside_pole(node.arguments[0], arguments[0], result) if node.function == "rsqrt" else result
+
+    @cached_property
+    def scaled_late(self) -> str | None:
+        """The statement whose values may be scaled where their exponentials are computed."""
+        return op_of(self.spec).scaled_late(self.spec)
+
+    def _base_of(self, power: ex.Expr) -> Bounded | None:
+        """The m of a power s - m whose two parts may be scaled and rounded apart; None of another one."""
+        match power:
+            case ex.Binary(op="-", left=ex.Local(id=name), right=m) if name == self.scaled_late:
+                return self.expr(m)
+        return None
 
     def most_additions(self, modes: Sequence[str]) -> int | None:
         """The additions that a term of a sum over modes goes through at most, where that is known."""

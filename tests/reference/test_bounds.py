@@ -569,6 +569,27 @@ def test_a_fast_exponential_is_within_its_own_bound_and_not_within_that_of_the_l
     )
 
 
+def test_a_fast_exponential_of_scores_that_are_scaled_late_is_within_its_own_bound() -> None:
+    """One multiply-add of scores and a rounded constant, above a product that is rounded on its own."""
+    generator = torch.Generator().manual_seed(7)
+    scores = (torch.rand(1000, 64, generator=generator) * 60 - 60).float()
+    scores += (10 ** (torch.rand(1000, 1, generator=generator) * 6)).float()
+    largest = scores.amax(1, keepdim=True)
+    for factor in (1.0, 0.125, 0.3):
+        scale = torch.tensor(factor, dtype=torch.float32)
+        steep = scale * torch.tensor(math.log2(math.e), dtype=torch.float32)
+        power = (scores.double() * steep.double() - (largest * steep).double()).float().double()
+        s, m = scores.double() * scale.double(), largest.double() * scale.double()
+        x = Bounded(s - m, torch.zeros_like(s), Dtype.f32)
+        base = Bounded(m, torch.zeros_like(m), Dtype.f32)
+        late = arithmetic.function("exp", x, Dtype.f32, True, base)
+        early = arithmetic.function("exp", x, Dtype.f32, True)
+        for slip in (1 - 2.0**-22, 1 + 2.0**-22):
+            apart = (2.0**power * slip - late.value).abs()
+            assert (apart <= late.error).all() and (apart > early.error).any()
+            assert (apart / late.error).max() > 0.3, "the bound is no looser than it must be"
+
+
 def test_a_product_with_a_reciprocal_is_within_its_own_bound_and_not_within_that_of_a_quotient() -> None:
     generator = torch.Generator().manual_seed(5)
     a = torch.rand(100_001, generator=generator, dtype=torch.float32)

@@ -8,6 +8,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from cutegen.codegen import generate  # noqa: E402
 from cutegen.language.model import KernelSpec  # noqa: E402
 from cutegen.language.reader import read_specs  # noqa: E402
 from cutegen.reference.bounds import Expected, evaluate  # noqa: E402
@@ -73,6 +74,23 @@ def walked(x: dict[str, torch.Tensor], scale: float, tile: int, causal: bool = F
     return {"O": sums / total[:, None], "lse": largest + torch.log(total)}
 
 
+def walked_late(x: dict[str, torch.Tensor], scale: float, tile: int) -> dict[str, torch.Tensor]:
+    """The same where powers of 2 are of one multiply-add of scores each, above a product that is rounded on its own."""
+    q, k, v = (x[name].float() for name in "QKV")
+    steep = torch.tensor(scale) * torch.tensor(math.log2(math.e))
+    largest, total = torch.full((len(q),), -math.inf), torch.zeros(len(q))
+    sums = torch.zeros(len(q), v.shape[1])
+    for start in range(0, len(k), tile):
+        scores = q @ k[start : start + tile].T
+        new = torch.maximum(largest, scores.amax(1))
+        power = scores.double() * steep.double() - (new * steep).double()[:, None]
+        p, grown = torch.exp2(power.float()), torch.exp2((largest - new) * steep)
+        total = total * grown + p.sum(1)
+        sums = sums * grown[:, None] + p.to(x["Q"].dtype).float() @ v[start : start + tile]
+        largest = new
+    return {"O": sums / total[:, None], "lse": largest * scale + torch.log(total)}
+
+
 def within(found: dict[str, torch.Tensor], expected: dict[str, Expected]) -> dict[str, float]:
     """The largest error of each output as a share of its bound."""
     return {name: float(((found[name].double() - one.value).abs() / one.bound).max()) for name, one in expected.items()}
@@ -88,6 +106,23 @@ def test_a_kernel_that_walks_stays_within_the_bounds(dtype: str, tile: int, scal
     shares = within(walked(made, scale, tile), expected)
     assert all(share <= 1 for share in shares.values()), shares
     assert shares["O"] > 0.02, "and the bound is no wider than it must be"
+
+
+@pytest.mark.parametrize("factor", [1, 16])
+def test_scores_that_are_scaled_late_stay_within_the_bounds_of_fast_functions(factor: int) -> None:
+    """Scores of hundreds: the product that powers are above is off by as much as their sums are."""
+    made = data(torch.bfloat16, whole=True)
+    made["Q"] *= factor
+    text = SPEC.replace("DTYPE", "bf16").replace("SCORES", FULL) + "schedule: {math: MATH}\ntargets: [sm_80]\n"
+    fast, precise = (
+        generate(text.replace("MATH", math), "specs/x.yaml").modules[0].plan.spec for math in ("fast", "precise")
+    )
+    expected = evaluate(fast, made, {"scale": 1.0})
+    for tile in (8, 40):
+        shares = within(walked_late(made, 1.0, tile), expected)
+        assert all(share <= 1 for share in shares.values()), shares
+    shares = within(walked_late(made, 1.0, 8), evaluate(precise, made, {"scale": 1.0}))
+    assert (shares["lse"] > 1) == (factor > 1)
 
 
 def test_powers_of_two_are_exact_factors() -> None:

@@ -53,16 +53,6 @@ def _at(tensor: Tensor, field: str) -> tuple[str, ...]:
     return ("tensors", tensor.name, field)
 
 
-def known_bounds(spec: KernelSpec, found: Walked) -> tuple[Bound, ...]:
-    """The bounds of the walked mode that follow from sizes and scalars."""
-    numbers = {s.name for s in spec.scalars if s.dtype.is_integer}
-    return tuple(
-        bound
-        for bound in bounds(found)
-        if all(not isinstance(term, Name) or term.id in numbers for term, _ in bound.terms)
-    )
-
-
 def extents(spec: KernelSpec, found: Walked) -> tuple[int, int]:
     """Rows and walked elements of a tile."""
     tiler = spec.schedule.tiler

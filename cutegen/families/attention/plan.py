@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from cutegen.families.attention.operands import UNIT, known_bounds
+from cutegen.families.attention.operands import UNIT
 from cutegen.ops.neutral import excluding_name
-from cutegen.ops.reach import Bound
+from cutegen.ops.reach import Bound, known_bounds
 from cutegen.ops.walked import Walked
 from cutegen.planning.plan import Plan
 from cutegen.planning.promises import known_divisor

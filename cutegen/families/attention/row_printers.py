@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from cutegen.codegen.texts import PRODUCT, Text
 from cutegen.expressions.tree import Binary, Expr, Local
-from cutegen.families.attention.folding import Folded
+from cutegen.ops.folding import Folded
 from cutegen.families.common.row_printing import NumberedPrinter
 
 

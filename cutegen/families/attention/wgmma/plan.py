@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from cutegen.families.attention.folding import folded
+from cutegen.ops.folding import folded
 from cutegen.families.attention.plan import WalkingPlan
 from cutegen.families.attention.reach_text import parts_of
 from cutegen.language.model import Tensor

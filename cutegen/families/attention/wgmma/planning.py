@@ -8,7 +8,7 @@ from dataclasses import replace
 from cutegen.dtypes import Dtype
 from cutegen.expressions.annotating import annotate
 from cutegen.expressions.tree import Compute
-from cutegen.families.attention.folding import folded
+from cutegen.ops.folding import folded
 from cutegen.families.attention.operands import UNIT, extents, operands_of, swizzle_of, with_tensors
 from cutegen.families.attention.wgmma.allocation import smem_bytes
 from cutegen.families.attention.wgmma.plan import ROWS, WARPGROUP, Operand, WarpgroupAttentionPlan
