@@ -47,7 +47,7 @@ def _wrong_with_many(host: Host, mode: str) -> str:
                 problem = wrong(host, call)
             except NoMemory:
                 raise
-            except CannotRun:  # the rounds of some loop are not alike
+            except CannotRun:  # zeros count, or the rounds of some loop are not alike
                 continue
             return problem and f"with {call.sizes[mode]} of {mode}, zeros but for {_ranges(call)}: {problem}"
     tiles = _ALL
@@ -78,9 +78,12 @@ def _some(host: Host, mode: str, tiles: int) -> Parts:
 
 
 def _sizes(host: Host, mode: str, tiles: int) -> dict[str, int]:
-    """Sizes with so many tiles of a mode, the last one as small as can be, and a part of a tile of the others."""
+    """Sizes with so many tiles of a mode, the last one as small as can be, and a part of a tile of the others, or all
+    of it where elements are raised: what is beyond the others' ends is not, and is computed with as well.
+    """
     covered = family_of(host.spec).covered(host.plan)
-    part = {m: covered[m] // 2 + 1 for m in host.spec.modes}
+    whole = any(op_of(host.spec).raised(host.spec, tensor) for tensor in host.spec.inputs)
+    part = {m: covered[m] if whole else covered[m] // 2 + 1 for m in host.spec.modes}
     return allowed(host, {**part, mode: (tiles - 1) * covered[mode] + 1})
 
 

@@ -187,6 +187,16 @@ static: {D: 64, E: 64}
         scores = walked_of(spec).scores
         return 1 if tensor.name in (scores.a, scores.b) else None
 
+    def computed_modes(self, spec: KernelSpec) -> tuple[str, ...]:
+        """Those of scores."""
+        found = walked_of(spec)
+        return (*found.batch, *found.rows, found.walked)
+
+    def raised(self, spec: KernelSpec, tensor: Tensor) -> str | None:
+        """The summed mode of scores, whose exponentials above the largest one are 0 for zeros."""
+        scores = walked_of(spec).scores
+        return scores.mode if tensor.name in (scores.a, scores.b) else None
+
     def apart(self, spec: KernelSpec) -> tuple[str, ...]:
         return walked_of(spec).batch
 

@@ -119,6 +119,16 @@ class Op(ABC):
         """The largest whole number of a tensor in cases with exact results; None where it follows for any op."""
         return None
 
+    def computed_modes(self, spec: KernelSpec) -> tuple[str, ...]:
+        """The modes of the values that statements compute, beside products: an estimate of how long they take."""
+        return spec.lead.shape
+
+    def raised(self, spec: KernelSpec, tensor: Tensor) -> str | None:
+        """The mode along which the first element of an input is large in calls most of whose elements are zeros, if
+        zeros then count for nothing in results that they would count in.
+        """
+        return None
+
     def reduced_together(self, spec: KernelSpec) -> tuple[str, ...]:
         """Modes that a kernel reduces along all at once only, and not along some of them."""
         return ()
@@ -134,8 +144,8 @@ class Op(ABC):
         return tuple(mode for mode in spec.lead.shape if mode in kept)
 
     def scaled_late(self, spec: KernelSpec) -> str | None:
-        """The statement `s = x * c` whose exponentials exp(s - max(s)) kernels with fast functions may compute as powers
-        of x * c' - max(x) * c', each of whose products is rounded on its own; None: there is none.
+        """The statement `s = x * c` of which kernels with fast functions may compute exp(s - max(s)) as a power of
+        x * c' - max(x) * c', each of whose products is rounded on its own; None: there is none.
         """
         return None
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from cutegen.expressions.tree import Binary, Cast, Coord, Expr, Len, Literal_, Name, Unary
+from cutegen.language.model import KernelSpec
 from cutegen.ops.neutral import conditions, excludes
 from cutegen.ops.walked import Walked
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from cutegen.dtypes import Dtype
 from cutegen.expressions.functions import FUNCTIONS, TO_WHOLE
 from cutegen.reference import ordinary
+from cutegen.reference.fast_exponentials import as_power_of_2
 from cutegen.reference.masks import equal, is_finite, is_nan, largest, some
 from cutegen.reference.rounding import (
     Bounded,
@@ -268,34 +269,12 @@ def function(name: str, x: Bounded, dtype: Dtype, fast_math: bool = False, base:
         return _sloped(getattr(torch, name), kind.slope, x, dtype)
     result = _monotone(getattr(torch, name), absolute(x) if kind.even else x, dtype)
     if name == "exp" and fast_math and dtype is Dtype.f32:
-        result = _as_power_of_2(x, result, base)
+        result = as_power_of_2(x, result, base)
     if name in ("exp", "exp2") and some(result.value.isinf()):
         # It ends with a multiplication by a power of two, which what follows may be fused with
         value, least = (getattr(torch, name)(one) for one in (x.value, x.value - x.error))
         return replace(result, overflowed=_overflowed(x.value.isfinite(), value, (value - least).nan_to_num(0), result))
     return result
-
-
-def _as_power_of_2(x: Bounded, result: Bounded, base: Bounded | None) -> Bounded:
-    """The `result` of exp in f32 where it is 2 to the power x log2(e), with rounded product and constant: they change
-    the power by 1.06e-7 |x| at most, and the result by 0.62 ulp for each of |x|. One is allowed, which is 2 u |x|.
-
-    With a `base` m the power may be t c - m c, of an x = t - m whose t and m are multiples of the factor in c. Then
-    c is rounded once more, and so is m c, which changes the result by u |m| of its value, u = 2^-24.
-    """
-    import torch
-
-    u = unit(Dtype.f32)
-    power = 2 * u * (x.value.abs() + x.error)
-    if base is not None:
-        below = base.value.abs() + base.error
-        # Where there is no largest value that is finite, the base is 0
-        power = torch.expm1(1.5 * power + u * torch.where(below.isfinite(), below, 0.0))
-    more = power * (result.value.abs() + result.error)
-    if not _all_finite(more):
-        more = torch.where(x.value.isfinite(), power, 0.0) * (result.value.abs() + result.error)
-        more = torch.where(result.value.isfinite(), more, 0.0)
-    return replace(result, error=result.error + more)
 
 
 def _monotone(f: Callable[[torch.Tensor], torch.Tensor], x: Bounded, dtype: Dtype) -> Bounded:

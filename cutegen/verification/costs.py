@@ -39,8 +39,9 @@ def seconds(plan: Plan, sizes: Mapping[str, int]) -> float:
     one = _MULTIPLY_ADD if blocks * plan.threads > _LANES else 3 * _MULTIPLY_ADD
     block = _THREAD * plan.threads + one * op_of(spec).multiply_adds(spec, {**covered, **deep})
     value = _INSTRUCTION * (len(spec.tensors) + len(nodes) / 2 + _CALL * calls)
-    block += value * prod(covered[mode] for mode in spec.lead.shape)
-    results = prod(sizes[mode] for mode in spec.lead.shape)
+    computed = op_of(spec).computed_modes(spec)
+    block += value * prod(covered[mode] for mode in computed)
+    results = prod(sizes[mode] for mode in computed)
     turns = prod(max(1, covered[mode] // plan.tile[mode]) for mode in spec.lead.shape if mode in plan.tile)
     beside = _BESIDE * family_of(spec).threads_beside(plan, sizes)
     beside += family_of(spec).value_seconds(plan, sizes)

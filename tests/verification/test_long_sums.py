@@ -97,7 +97,7 @@ def sizes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     found: list[int] = []
 
     def noted(host: Host, call: Parts) -> str:
-        found.append(call.sizes["K"])
+        found.append(call.sizes[call.mode])
         return wrong(host, call)
 
     wrong = long_sums.wrong
@@ -190,6 +190,52 @@ def test_what_counts_wrong_for_warps_that_wait_is_found(
     said = told(hosted(module, changed(module, pattern, text), tmp_path))
     assert re.search(r"of K, zeros but for \[0, 128\), .*: it gives a wrong result", said, re.S)
     assert sizes == [(2**23 + 2) * 64 + 1]
+
+
+WALK = """
+cutegen: 1
+kernel: walked
+op: contract
+tensors:
+  Q: {shape: [M, D], dtype: f16}
+  K: {shape: [N, D], dtype: f16}
+  V: {shape: [N, D], dtype: f16}
+  O: {shape: [M, D], dtype: f32, role: out}
+scalars: {scale: f32}
+compute:
+  - s = sum(Q * K, D) * scale
+  - p = exp(s - max(s, N))
+  - O = sum(cast(p, f16) * V, N) / sum(p, N)
+static: {D: 32}
+schedule: {tiler: {M: 64, N: 64}}
+targets: [TARGET]
+"""
+IN_WALKS = [
+    ("sm_90a", "key_tile = last_tile - tile", "key_tile = last_tile - cutlass.Int32(cutlass.BFloat16(tile))"),
+    ("sm_90a", "key_tile = last_tile - tile", "key_tile = last_tile - (tile & 0xFFFF)"),
+    ("sm_80", "first_tile + ahead", "first_tile + (ahead & 0xFFFF)"),
+]
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
+def test_scores_above_those_of_zeros_are_summed_over_millions_of_tiles(
+    target: str, sizes: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of softmax's sums zeros are no part where their exponentials are 0."""
+    monkeypatch.setattr(long_sums, "_TRIED", long_sums._TRIED[:1])
+    module = module_of(WALK.replace("TARGET", target))
+    ((what, said),) = ((check.what, check.run()) for check in long_sums.checks(hosted(module, module.text, tmp_path)))
+    assert (what, said) == ("accepts as many tiles of N as can be run", "")
+    (most,) = sizes
+    assert most > 2**29  # of the 2^31 that its addresses reach
+
+
+@pytest.mark.parametrize(("target", "pattern", "text"), IN_WALKS)
+def test_what_counts_wrong_in_a_walk_is_found(target: str, pattern: str, text: str, tmp_path: Path) -> None:
+    module = module_of(WALK.replace("TARGET", target))
+    host = hosted(module, changed(module, re.escape(pattern), text), tmp_path)
+    (said,) = (check.run() for check in long_sums.checks(host))
+    assert re.search(r"of N, zeros but for .*: (it gives a wrong result|FaultError)", said, re.S)
 
 
 def test_rounds_of_which_none_can_be_left_out_are_fewer(

@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from cutegen.atoms.targets import TARGETS
-from cutegen.expressions.tree import Name
 from cutegen.language.model import KernelSpec, Tensor
-from cutegen.ops.reach import Bound, bounds
 from cutegen.ops.walked import Walked
 from cutegen.planning.report import Report
 from cutegen.planning.targets import infer_targets

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from cutegen.codegen.texts import PRODUCT, Text
 from cutegen.expressions.tree import Binary, Expr, Local
-from cutegen.ops.folding import Folded
 from cutegen.families.common.row_printing import NumberedPrinter
+from cutegen.ops.folding import Folded
 
 
 @dataclass

@@ -13,10 +13,10 @@ from functools import cached_property
 from cutegen.codegen.formatting import WIDTH
 from cutegen.codegen.variables import Variables
 from cutegen.expressions.tree import Call, Cast, Expr, Local, Name, Typed, walk
-from cutegen.ops.folding import Folded, bounded_choice, folded
 from cutegen.families.attention.row_printers import Names, VectorPrinter
 from cutegen.families.common.row_printing import NumberedPrinter, RowPrinter
 from cutegen.language.model import KernelSpec, Tensor
+from cutegen.ops.folding import Folded, bounded_choice, folded
 from cutegen.ops.neutral import terms_of
 from cutegen.ops.reach import Bound
 from cutegen.ops.walked import Carried, Walked

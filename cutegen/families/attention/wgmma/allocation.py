@@ -26,8 +26,17 @@ def buffers(spec: Spec) -> tuple[Buffer, ...]:
         _buffer(q, "CONSUMERS", ROWS * depth, f"{of_group}{q.name}"),
         _buffer(k, "STAGES", keys * depth, f"stage {{number}} of {k.name}"),
         _buffer(v, "STAGES", keys * columns, f"stage {{number}} of {v.name}"),
-        _buffer(o, "CONSUMERS", ROWS * columns, f"{of_group}{o.name}", f"s{q.name}" if depth == columns else ""),
+        _buffer(o, "CONSUMERS", ROWS * columns, f"{of_group}{o.name}", f"s{q.name}" if is_overlaid(spec) else ""),
     )
+
+
+def is_overlaid(spec: Spec) -> bool:
+    """Whether the tile of the output takes the place of that of the left tensor: it has as many bytes, in rows of as
+    many.
+    """
+    found = walked_of(spec)
+    q, _, _, o = operands_of(spec, found)
+    return spec.static[found.scores.mode] * q.dtype.bytes == spec.static[found.columns] * o.dtype.bytes
 
 
 def _buffer(tensor: Tensor, copies: str, elements: int, what: str, within: str = "") -> Buffer:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from cutegen.ops.folding import folded
 from cutegen.families.attention.plan import WalkingPlan
 from cutegen.families.attention.reach_text import parts_of
 from cutegen.language.model import Tensor
+from cutegen.ops.folding import folded
 
 ROWS = 64  # of a warpgroup, which its product has
 WARPGROUP = 128  # threads
@@ -61,8 +61,8 @@ class WarpgroupAttentionPlan(WalkingPlan):
 
     @property
     def overlaid(self) -> bool:
-        """Whether the tile of the output takes the place of that of the left tensor."""
-        return self.depth == self.columns
+        """Whether the tile of the output takes the place of that of the left tensor, which has as many bytes."""
+        return self.o.bytes == self.q.bytes
 
     @cached_property
     def folds(self) -> bool:

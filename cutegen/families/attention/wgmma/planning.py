@@ -8,7 +8,6 @@ from dataclasses import replace
 from cutegen.dtypes import Dtype
 from cutegen.expressions.annotating import annotate
 from cutegen.expressions.tree import Compute
-from cutegen.ops.folding import folded
 from cutegen.families.attention.operands import UNIT, extents, operands_of, swizzle_of, with_tensors
 from cutegen.families.attention.wgmma.allocation import smem_bytes
 from cutegen.families.attention.wgmma.plan import ROWS, WARPGROUP, Operand, WarpgroupAttentionPlan
@@ -16,6 +15,7 @@ from cutegen.families.attention.wgmma.schedule import Spec, WarpgroupAttentionSc
 from cutegen.language.edits import with_value
 from cutegen.language.model import Tensor
 from cutegen.ops.contract import walked_in, walked_of
+from cutegen.ops.folding import folded
 from cutegen.ops.reach import bounds
 from cutegen.ops.walked import Walked
 from cutegen.planning.report import Report

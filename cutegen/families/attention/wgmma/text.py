@@ -147,6 +147,9 @@ def kernel_parts(plan: WarpgroupAttentionPlan) -> KernelParts:
         "Q": q,
         "V": v,
         "O_name": o,
+        "store_atom": "warp.StMatrix8x8x16bOp(False, 4)"
+        if plan.o.tensor.dtype.bytes == 2
+        else "cute.nvgpu.CopyUniversalOp()",
         "blk_m": block_of(m),
         "blk_n": block_of(n),
         "columns": block_of(found.columns),
