@@ -13,6 +13,8 @@ from functools import cached_property
 from cutegen.codegen.formatting import WIDTH
 from cutegen.codegen.variables import Variables
 from cutegen.expressions.tree import Call, Cast, Expr, Local, Name, Typed, walk
+from cutegen.families.attention.operands import moved_in_tiles, stored_with_columns
+from cutegen.families.attention.plan import suffix_of
 from cutegen.families.attention.row_printers import Names, VectorPrinter
 from cutegen.families.common.row_printing import NumberedPrinter, RowPrinter
 from cutegen.language.model import KernelSpec, Tensor
@@ -55,8 +57,8 @@ class RowText:
     @property
     def elements(self) -> list[Tensor]:
         """The tensors that statements read element by element."""
-        factors = {self.walked.scores.a, self.walked.scores.b, *(x.product.b for x in self.walked.outer if x.product)}
-        return [tensor for tensor in self.spec.inputs if tensor.name not in factors]
+        moved = moved_in_tiles(self.spec, self.walked)
+        return [tensor for tensor in self.spec.inputs if tensor.name not in moved]
 
     # ------------------------------------------------------------------------------------------------- loads
 
@@ -116,8 +118,9 @@ class RowText:
         self.follows = follows
         numbers = [0]
         vectors = self.vector_printer(numbers, self.walked.walked, "scores")
-        vectors.locals[self.walked.scores.name] = "scores"
-        vectors.tensor_locals.add(self.walked.scores.name)
+        for number, product in enumerate(self.walked.products):
+            vectors.locals[product.name] = f"scores{suffix_of(number)}"
+            vectors.tensor_locals.add(product.name)
         rows = self.row_printer(numbers)
         vectors.locals |= self.above
         if self.folded is not None:
@@ -278,10 +281,11 @@ class RowText:
         """
         terms = terms_of(one)
         if not self.deferred:
+            suffix = suffix_of(self.walked.outer.index(one))
             values = yield from self.printed(printer, terms, "factor", "0.0")
-            yield f"factors[row, None].store({values})"
+            yield f"factors{suffix}[row, None].store({values})"
             if one.above is not None:
-                yield "acc_mn[row, None].store(acc_mn[row, None].load() * grown)"
+                yield f"acc_mn{suffix}[row, None].store(acc_mn{suffix}[row, None].load() * grown)"
             return
         values = yield from self.printed(printer, terms.x if isinstance(terms, Cast) else terms, "terms", "0.0")
         yield f"scores_mn[row, None].store({values})"
@@ -348,18 +352,22 @@ class RowText:
                 held = f"{held} if {held} == {MINUS_INFINITY} else {held} * magnitude"
             lines.append(f"{variable} = {held}")
             rows.locals[one.name] = variable
-        vectors = self.vector_printer(numbers, self.walked.columns, "sums")
-        vectors.inverses = self.inverses(rows.locals)
-        lines += [f"{inverse} = 1.0 / {rows.locals[name]}" for name, inverse in vectors.inverses.items()]
-        for one in self.walked.outer:
-            lines.append("sums = acc_mn[row, None].load()" + " + undefined" * (one.above is not None))
-            vectors.locals[one.name] = "sums"
+        inverses = self.inverses(rows.locals)
+        lines += [f"{inverse} = 1.0 / {rows.locals[name]}" for name, inverse in inverses.items()]
+        printers: dict[str, VectorPrinter] = {}
+        for number, one in enumerate(self.walked.outer):
+            suffix, column = suffix_of(number), self.walked.columns_of(one)
+            printers[one.name] = vectors = self.vector_printer(numbers, column, f"sums{suffix}")
+            vectors.inverses = inverses
+            lines.append(f"sums{suffix} = acc_mn{suffix}[row, None].load()" + " + undefined" * (one.above is not None))
+            vectors.locals[one.name] = f"sums{suffix}"
             vectors.tensor_locals.add(one.name)
         for typed in self.walked.ends:
-            wide = self.walked.columns in self.walked.spans[typed.target]
-            printer: NumberedPrinter = vectors if wide else rows
-            if wide:
-                vectors.locals |= {name: text for name, text in rows.locals.items() if name not in vectors.locals}
+            printer: NumberedPrinter = rows
+            if vectors_of_it := self.along_columns(typed.target, printers):
+                printer = vectors_of_it
+                fresh = {name: text for name, text in rows.locals.items() if name not in vectors_of_it.locals}
+                vectors_of_it.locals |= fresh
             stored = typed.stored
             if not isinstance(typed.value, Local):
                 variable = self.variables.free(typed.target, f"{typed.target}_value")
@@ -371,11 +379,18 @@ class RowText:
                 lines += self.store(typed, stored, printer)
         return lines
 
+    def along_columns(self, name: str, printers: Mapping[str, VectorPrinter]) -> VectorPrinter | None:
+        """The printer of a statement at the end that has elements along the columns of an output; None of another."""
+        if (outer := self.walked.outer_of(name)) is not None:
+            return printers[outer.name]
+        own = (one for one in self.walked.outer if self.walked.columns_of(one) in self.walked.spans[name])
+        return next((printers[one.name] for one in own), None)
+
     def inverses(self, variables: Mapping[str, str]) -> dict[str, str]:
         """Variables for the inverses of sums of exponentials, at least 1 each, which results of 16 bits are divided by:
         a product with one is off by 2 ulp of f32 at most.
         """
-        wide = [t for t in self.spec.outputs if self.walked.columns in t.shape]
+        wide = [tensor for tensor, _ in stored_with_columns(self.spec, self.walked)]
         if not self.spec.schedule.fast_math or any(t.dtype.bits > 16 for t in wide):
             return {}
         sums = [one for one in self.walked.of_rows if one.above is not None and one.name in variables]
@@ -387,8 +402,10 @@ class RowText:
     def store(self, typed: Typed, stored: Expr, printer: NumberedPrinter) -> list[str]:
         """The statements that store an output's elements of a row."""
         tensor = self.spec.tensor(typed.target)
-        if self.walked.columns in tensor.shape:
-            return [*printer.run(stored, "result"), "tOrO_mn[row, None].store(result)"]
+        wide = [one.name for one, _ in stored_with_columns(self.spec, self.walked)]
+        if tensor.name in wide:
+            fragments = f"tOrO{suffix_of(wide.index(tensor.name))}_mn"
+            return [*printer.run(stored, "result"), f"{fragments}[row, None].store(result)"]
         index = ", ".join(self.names.places[mode] for mode in tensor.shape)
         lines = printer.run(stored, "result")
         first = (

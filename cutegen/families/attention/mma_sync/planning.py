@@ -8,16 +8,18 @@ from dataclasses import replace
 from cutegen.atoms.targets import WARP
 from cutegen.dtypes import Dtype
 from cutegen.expressions.annotating import annotate
-from cutegen.families.attention.mma_sync.plan import AttentionPlan, Operand
+from cutegen.families.attention.mma_sync.plan import AttentionPlan, Operand, Outer, Pair
 from cutegen.families.attention.mma_sync.schedule import AttentionSchedule, Spec
 from cutegen.families.attention.operands import (
     ACCESS,
     MOST_DEPTH,
     extents,
-    operands_of,
+    moved_in_tiles,
+    stored_with_columns,
     swizzle_of,
     with_tensors,
 )
+from cutegen.families.attention.plan import suffix_of
 from cutegen.families.common.dealing import copy_layouts, row_layout
 from cutegen.language.edits import with_value
 from cutegen.language.model import Tensor
@@ -45,9 +47,13 @@ def resolve(spec: Spec, report: Report) -> Spec:
 
 def _schedule(spec: Spec, found: Walked, report: Report) -> AttentionSchedule:
     schedule, tiler = spec.schedule, dict(spec.schedule.tiler or {})
+    summed = sum(spec.static.get(found.columns_of(one), MOST_DEPTH) for one in found.outer)
+    keys, why_keys = KEYS, "as wide as rows"
+    if len(found.outer) > 1 and summed > MOST_KEPT:
+        keys, why_keys = KEYS // 2, f"registers hold sums of {summed} elements for each row"
     for mode, extent, why in (
         (found.rows[0], ROWS, "16 rows of each of four warps"),
-        (found.walked, KEYS, "as wide as rows"),
+        (found.walked, keys, why_keys),
     ):
         if mode not in tiler:
             tiler[mode] = extent
@@ -61,7 +67,7 @@ def _schedule(spec: Spec, found: Walked, report: Report) -> AttentionSchedule:
         report.infer(f"{ROWS_OF_WARP} rows of each", "schedule", "mma", "warps")
         schedule = with_value(schedule, ("mma", "warps"), warps)
     if schedule.pipeline.stages is None:
-        deep = max(spec.static.get(mode, MOST_DEPTH) for mode in (found.scores.mode, found.columns))
+        deep = max(spec.static.get(mode, MOST_DEPTH) for mode in found.depths)
         stages = 2 if deep <= SHORT else 1
         report.infer("shared memory leaves room for other blocks", "schedule", "pipeline", "stages")
         schedule = with_value(schedule, ("pipeline", "stages"), stages)
@@ -79,29 +85,54 @@ def plan(spec: Spec) -> AttentionPlan:
     found, schedule = walked_of(spec), spec.schedule
     warps, stages = schedule.mma.warps, schedule.pipeline.stages
     assert warps is not None and stages is not None
-    rows, keys = extents(spec, found)
-    left, right, values, output = operands_of(spec, found)
-    threads = warps * WARP
-    q = _operand(spec, left, found.rows[0], found.scores.mode, rows, 1, 0, threads)
-    k = _operand(spec, right, found.walked, found.scores.mode, keys, stages, q.bytes, threads)
-    v = _operand(spec, values, found.walked, found.columns, keys, stages, q.bytes + k.bytes, threads)
-    o = _operand(spec, output, found.rows[0], found.columns, rows, 1, 0, threads)
+    threads, tile, modes = warps * WARP, extents(spec, found), moved_in_tiles(spec, found)
+    operands: dict[str, Operand] = {}
+    end = 0
+    lefts, rights = multiplied(found)
+    for name in (*lefts, *rights):
+        row = found.rows[0] if name in lefts else found.walked
+        of_stages = 1 if name in lefts else stages
+        rows = tile[name not in lefts]
+        operands[name] = _operand(spec, spec.tensor(name), row, modes[name], rows, of_stages, end, threads)
+        end += operands[name].bytes
+    outputs: list[Operand] = []
+    for tensor, column in stored_with_columns(spec, found):
+        start = sum(one.bytes for one in outputs)
+        outputs.append(_operand(spec, tensor, found.rows[0], column, tile[0], 1, start, threads))
+    pairs = tuple(
+        Pair(one.name, operands[one.a], operands[one.b], suffix_of(number)) for number, one in enumerate(found.products)
+    )
+    outers = tuple(
+        Outer(one.name, operands[one.product.b], suffix_of(number))
+        for number, one in enumerate(found.outer)
+        if one.product is not None
+    )
+    by_turns = len(pairs) == len(outers) == 1 and len(rights) == 2
     types = {t.name: t.dtype for t in spec.tensors} | {s.name: s.dtype for s in spec.scalars}
     return AttentionPlan(
         spec=spec,
         threads=threads,
-        tile={found.rows[0]: rows, found.walked: keys, found.scores.mode: q.depth, found.columns: v.depth},
+        tile={found.rows[0]: tile[0], found.walked: tile[1], **{mode: spec.static[mode] for mode in found.depths}},
         statements=annotate(spec.compute, types, Dtype.f32),
-        smem_bytes=max(q.bytes + k.bytes + v.bytes, o.bytes),
+        smem_bytes=max(end, sum(one.bytes for one in outputs)),
         walked=found,
         stages=stages,
         warps=warps,
-        q=q,
-        k=k,
-        v=v,
-        o=o,
-        keeps_left=q.depth <= MOST_KEPT,
+        lefts=tuple(operands[name] for name in lefts),
+        rights=tuple(operands[name] for name in rights),
+        outputs=tuple(outputs),
+        pairs=pairs,
+        outers=outers,
+        by_turns=by_turns,
+        keeps_left=by_turns and pairs[0].left.depth <= MOST_KEPT,
     )
+
+
+def multiplied(found: Walked) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The names of the tensors whose rows a block keeps, and of those of which it walks tiles."""
+    lefts = dict.fromkeys(one.a for one in found.products)
+    outer = (one.product.b for one in found.outer if one.product is not None)
+    return (*lefts,), (*dict.fromkeys((*(one.b for one in found.products), *outer)),)
 
 
 def _operand(
@@ -122,10 +153,13 @@ def _operand(
 
 def smem_bytes(spec: Spec, found: Walked) -> int:
     """Bytes of shared memory of a block, of a schedule whose words may not fit each other."""
-    rows, keys = extents(spec, found)
-    depth, columns = spec.static[found.scores.mode], spec.static[found.columns]
+    (rows, keys), depths = extents(spec, found), moved_in_tiles(spec, found)
     stages = spec.schedule.pipeline.stages or 1
-    return max(rows * depth + stages * keys * (depth + columns), rows * columns) * 2
+    lefts, rights = multiplied(found)
+    loaded = sum(rows * spec.static[depths[name]] for name in lefts)
+    loaded += sum(stages * keys * spec.static[depths[name]] for name in rights)
+    stored = (rows * spec.static[column] * t.dtype.bytes for t, column in stored_with_columns(spec, found))
+    return max(2 * loaded, sum(stored))
 
 
 def copies_fit(threads: int, rows: int, depth: int) -> bool:

@@ -25,10 +25,10 @@ def run_of(plan: AttentionPlan, tiles: int, tree: Body | None = None) -> Run:
 
     Raises `Unproved` as `traced` does.
     """
-    within = {f"pred_{x.tensor.name}": True for x in (plan.q, plan.k, plan.v)}
+    within = {f"pred_{x.tensor.name}": True for x in plan.loaded}
     variables = {
         "STAGES": plan.stages,
-        "K_BLOCKS": plan.steps,
+        **{f"K_BLOCKS{pair.suffix}": pair.steps for pair in plan.pairs},
         "N_BLOCKS": plan.outer_steps,
         "tiles": tiles,
         "first_tile": 0,

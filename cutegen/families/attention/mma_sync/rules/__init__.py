@@ -6,11 +6,12 @@ from cutegen.atoms.targets import WARP
 from cutegen.families.attention.mma_sync.planning import (
     ROWS_OF_WARP,
     copies_fit,
+    multiplied,
     smem_bytes,
 )
 from cutegen.families.attention.mma_sync.schedule import Spec
 from cutegen.families.attention.operand_rules import rows
-from cutegen.families.attention.operands import UNIT, extents, is_fixed, least_room
+from cutegen.families.attention.operands import UNIT, extents, is_fixed, least_room, moved_in_tiles, stored_with_columns
 from cutegen.lint.rule import Rule, Say
 from cutegen.lint.trial import changed, first_that_works, written
 from cutegen.ops.contract import walked_of
@@ -37,8 +38,7 @@ def tile(spec: Spec, say: Say) -> None:
         help = f"write `{found.walked}: {-(-n // UNIT) * UNIT}` in the tiler"
         say(message, "schedule", "tiler", found.walked, help=help)
     if m % (ROWS_OF_WARP * warps) == 0 and n % UNIT == 0 and is_fixed(spec, found):
-        depth, columns = spec.static[found.scores.mode], spec.static[found.columns]
-        for mode, rows, length in ((found.rows[0], m, depth), (found.walked, n, depth), (found.walked, n, columns)):
+        for mode, rows, length in _copied(spec):
             if not copies_fit(warps * WARP, rows, length):
                 message = f"{warps * WARP} threads do not copy a tile of {rows} rows of {length} in whole rows"
                 say(message, "schedule", "tiler", mode, help=f"write `{mode}: {warps * WARP // 2}` in the tiler")
@@ -79,8 +79,19 @@ def is_sound(spec: Spec) -> bool:
         return False
     if len(tiler) < 2 or schedule.mma.warps is None:
         return True
-    depth, columns = spec.static[found.scores.mode], spec.static[found.columns]
-    return all(copies_fit(warps * WARP, *one) for one in ((m, depth), (n, depth), (n, columns), (m, columns)))
+    stored = [(m, spec.static[column]) for _, column in stored_with_columns(spec, found)]
+    copied = [(rows, length) for _, rows, length in _copied(spec)]
+    return all(copies_fit(warps * WARP, *one) for one in (*copied, *stored))
+
+
+def _copied(spec: Spec) -> tuple[tuple[str, int, int], ...]:
+    """The tiles that are loaded: the mode of their rows, how many these are, and how long."""
+    found = walked_of(spec)
+    lefts, rights = multiplied(found)
+    (m, n), depths = extents(spec, found), moved_in_tiles(spec, found)
+    rows = [(found.rows[0], m, spec.static[depths[name]]) for name in lefts]
+    walked = [(found.walked, n, spec.static[depths[name]]) for name in rights]
+    return (*dict.fromkeys((*rows, *walked)),)
 
 
 RULES: tuple[Rule, ...] = (
