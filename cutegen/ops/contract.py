@@ -166,7 +166,7 @@ static: {D: 64, E: 64}
                 ctx.say("CG129", message, "tensors", tensor.name, "shape", help=f"add `{columns}` to its shape")
         whole = rows | {*found.depths}
         for tensor in tensors.values():
-            extra = [mode for mode in tensor.modes if mode not in {*whole, found.walked}]
+            extra = [mode for mode in tensor.modes if mode not in {*whole, found.walked, *found.around}]
             if extra and not tensor.writes:
                 message = f"`{tensor.name}` has the mode `{extra[0]}`, which no score and no output has"
                 ctx.say("CG129", message, "tensors", tensor.name, "shape", tensor.shape.index(extra[0]))
@@ -174,7 +174,7 @@ static: {D: 64, E: 64}
     def lead(self, spec: KernelSpec) -> Tensor:
         """A tensor of all modes, which is nowhere in memory: those of rows, the walked one, those that are summed."""
         found = walked_of(spec)
-        order = (*found.batch, *found.rows, found.walked, *found.depths)
+        order = (*found.batch, *found.rows, *found.around, found.walked, *found.depths)
         modes = tuple(dict.fromkeys(order))
         return replace(spec.outputs[0], name=spec.outputs[0].name, shape=modes, major=found.columns, at=())
 
@@ -184,7 +184,7 @@ static: {D: 64, E: 64}
 
     def summed(self, spec: KernelSpec) -> tuple[str, ...]:
         found = walked_of(spec)
-        return (*(one.mode for one in found.products), found.walked)
+        return (*(one.mode for one in found.products), *found.around, found.walked)
 
     def largest_whole(self, spec: KernelSpec, tensor: Tensor) -> int | None:
         """1 of what scores are made of, so that exponentials of several of a row count."""
@@ -194,7 +194,7 @@ static: {D: 64, E: 64}
     def computed_modes(self, spec: KernelSpec) -> tuple[str, ...]:
         """Those of scores."""
         found = walked_of(spec)
-        return (*found.batch, *found.rows, found.walked)
+        return (*found.batch, *found.rows, *found.around, found.walked)
 
     def raised(self, spec: KernelSpec, tensor: Tensor) -> str | None:
         """The summed mode of scores, whose exponentials above the largest one are 0 for zeros."""
@@ -214,7 +214,7 @@ static: {D: 64, E: 64}
     def modes_that_may_be_empty(self, compute: Compute, tensors: Mapping[str, Tensor]) -> tuple[str, ...]:
         found = walked_in(compute, tensors)
         return (
-            () if any(one.function == "max" for one in found.carried) else (found.walked,)
+            () if any(one.function == "max" for one in found.carried) else (found.walked, *found.around)
         )  # torch rejects a maximum of nothing
 
     def without_reference(self, spec: KernelSpec) -> tuple[str, ...]:
@@ -229,7 +229,7 @@ static: {D: 64, E: 64}
 
     def product_modes(self, spec: KernelSpec) -> tuple[str, ...]:
         found = walked_of(spec)
-        return (*found.batch, *found.rows, found.walked)
+        return (*found.batch, *found.rows, *found.around, found.walked)
 
     def product_widths(self, spec: KernelSpec) -> tuple[str, ...]:
         found = walked_of(spec)
@@ -253,7 +253,7 @@ static: {D: 64, E: 64}
         `bench.scalars` has its scalars; tensors are moved once.
         """
         found = walked_of(spec)
-        outer = prod(sizes[mode] for mode in (*found.batch, *found.rows[1:]))
+        outer = prod(sizes[mode] for mode in (*found.batch, *found.rows[1:], *found.around))
         scores = outer * reached(found, sizes, measured_scalars(spec))
         products = scores * sum(sizes[mode] for mode in self.product_widths(spec))
         return replace(super().work(spec, sizes), operations=2 * products)

@@ -69,7 +69,7 @@ class _Reader:
     def read(self) -> Walked:
         for number, typed in enumerate(self.given):
             self.number, value = number, typed.value
-            value = replace(value, x=self.hoisted(value.x)) if isinstance(value, Reduce) else self.hoisted(value)
+            value = self.reduced(value) if isinstance(value, Reduce) else self.hoisted(value)
             self.add(Typed(typed.target, value, _stored(typed, value)))
         return self.placed()
 
@@ -80,14 +80,34 @@ class _Reader:
 
     def hoisted(self, node: Expr) -> Expr:
         """An expression whose reductions are statements of their own before it."""
-        node = rebuilt(node, self.hoisted)
         if not isinstance(node, Reduce):
-            return node
+            return rebuilt(node, self.hoisted)
+        node = self.reduced(node)
         same = next((name for name, value in self.definitions.items() if value == node), None)
         name = same or self.free("product" if self.is_product(node) else {"sum": "total"}.get(node.function, "most"))
         if same is None:
             self.add(Typed(name, node, None))
         return Local(name, dtype=node.dtype, place=node.place)
+
+    def reduced(self, node: Reduce) -> Reduce:
+        """A reduction in which other ones are names of statements before it: all but those that are one with it."""
+        inner = node.x
+        if isinstance(inner, Reduce) and self.is_one(node):
+            return replace(node, x=self.reduced(inner))
+        return replace(node, x=self.hoisted(inner))
+
+    def is_one(self, node: Reduce) -> bool:
+        """Whether a reduction is one with the one directly inside it, over several modes of the same elements: scores
+        that are summed again are not.
+        """
+        if len(node.nested) < 2:
+            return False
+        inner = node.nested[-1].x
+        modes = {one.mode for one in node.nested}
+        if not isinstance(inner, Binary) or inner.op != "*":
+            return True
+        one, other = (span(x, self.spans) for x in inner.children)
+        return modes <= one & other or not self.is_product(node.nested[-1])
 
     def free(self, wanted: str) -> str:
         numbered = (f"{wanted}_{number}" for number in count(1))
@@ -96,10 +116,11 @@ class _Reader:
         return name
 
     def is_product(self, node: Reduce) -> bool:
-        if node.function != "sum" or not isinstance(node.x, Binary) or node.x.op != "*":
+        inner, modes = node.nested[-1].x, {one.mode for one in node.nested}
+        if node.function != "sum" or not isinstance(inner, Binary) or inner.op != "*":
             return False
-        one, other = (span(x, self.spans) for x in node.x.children)
-        return node.mode in one & other and bool(one - other) and bool(other - one)
+        one, other = (span(x, self.spans) for x in inner.children)
+        return modes <= one & other and bool(one - other) and bool(other - one)
 
     # ------------------------------------------------------------------------------------------ roles of statements
 
@@ -109,10 +130,11 @@ class _Reader:
         self.number = number
         place = self.definitions[scores.name].place
         rows, apart = self.ordered(left - right), self.ordered(right - left)
-        if len(apart) != 1 or not rows:
-            message = f"`{scores.b}` has the modes {_listed(apart)} that `{scores.a}` lacks, and one of them is walked"
-            raise self.wrong(message, place, f"give `{scores.b}` one such mode, and write a kernel for each other one")
-        walked = apart[0]
+        if not apart or not rows:
+            message = f"`{scores.b}` has no mode that `{scores.a}` lacks, or the reverse: one of {scores.b} is walked"
+            raise self.wrong(message, place, f"give `{scores.b}` such a mode, as N of K [N, D]")
+        walked = apart[0] if len(apart) == 1 else self.tiled(apart, rows[-1], replace(scores, a=scores.b, b=scores.a))
+        around = tuple(mode for mode in apart if mode != walked)
         more = tuple(self.another_product(one, scores, walked) for one in found[1:])
         products = {one.name for one in (scores, *more)}
         tiled = self.tiled(rows, walked, scores)
@@ -125,7 +147,7 @@ class _Reader:
             if target in products:
                 if typed.stored is not None:
                     raise self.wrong(f"`{target}` has a value for each score", value.place, "write `op: gemm` for that")
-            elif walked in self.spans[target]:
+            elif {walked, *around} & self.spans[target]:
                 if typed.stored is not None:
                     message = (
                         f"`{target}` has an element along {walked}, and the kernel keeps one tile of those at once"
@@ -134,7 +156,7 @@ class _Reader:
                 self.refuse_reductions(value, walked)
                 elements.append(typed)
             elif isinstance(value, Reduce):
-                carried.append(self.carry(typed, value, walked, products, carried))
+                carried.append(self.carry(typed, value, (walked, *around), products, carried))
                 if typed.stored is not None:
                     held = Local(target, dtype=value.dtype, place=value.place)
                     ends.append(Typed(target, held, _stored(Typed(target, value, typed.stored), held)))
@@ -142,7 +164,7 @@ class _Reader:
                 ends.append(typed)
         made = Walked(
             scores, tuple(elements), tuple(carried), tuple(ends), self.ordered(left & right - {scores.mode}),
-            rows, walked, self.spans, self.definitions, more,
+            rows, walked, self.spans, self.definitions, more, around,
         )  # fmt: skip
         self.check(made)
         return made
@@ -152,9 +174,14 @@ class _Reader:
         found: list[tuple[int, Product, Place]] = []
         for number, typed in self.found:
             if isinstance(typed.value, Reduce) and self.is_product(typed.value):
-                assert isinstance(typed.value.x, Binary)
-                a, b = (without_widening(x) for x in typed.value.x.children)
+                inner = typed.value.nested[-1].x
+                assert isinstance(inner, Binary)
+                a, b = (without_widening(x) for x in inner.children)
                 if isinstance(a, Name) and isinstance(b, Name):
+                    if len(typed.value.nested) > 1:
+                        self.number = number
+                        message = "a product of two tensors that is summed along several modes"
+                        raise self.wrong(message, typed.value.place, "give the tensors one mode for these")
                     found.append((number, Product(typed.target, a.id, b.id, typed.value.mode), typed.value.place))
         if not found:
             self.number = 0
@@ -167,7 +194,8 @@ class _Reader:
         number, product, _ = found[0]
         left, right = self.spans[product.a], self.spans[product.b]
         outputs = frozenset().union(*(self.spans[typed.target] for _, typed in self.found if typed.stored is not None))
-        if len(left - right - outputs) == 1 and not right - left - outputs:  # what is walked must be on the right
+        only_left, only_right = left - right, right - left
+        if only_left and not only_left & outputs and only_right <= outputs:  # what is walked must be on the right
             product = replace(product, a=product.b, b=product.a)
         return number, product
 
@@ -203,25 +231,33 @@ class _Reader:
         among = [mode for mode in rows if mode in related] or alike or rows
         return among[-1]
 
-    def carry(self, typed: Typed, value: Reduce, walked: str, products: set[str], known: Sequence[Carried]) -> Carried:
-        if value.mode != walked:
-            message = f"`{value.function}` along {value.mode}: reductions go along {walked}, which is walked"
-            raise self.wrong(message, value.place, f"write it along {walked}, or in a kernel with `op: rowwise`")
+    def carry(
+        self, typed: Typed, value: Reduce, modes: Sequence[str], products: set[str], known: Sequence[Carried]
+    ) -> Carried:
+        walked, inner = modes[0], value.nested[-1].x
+        if {one.mode for one in value.nested} != {*modes}:
+            along, every = (" and ".join(names) for names in ([one.mode for one in value.nested], modes))
+            inside = f"{value.function}(x, {walked})"
+            for mode in modes[1:]:
+                inside = f"{value.function}({inside}, {mode})"
+            message = f"`{value.function}` along {along}: reductions go along {every}, which {_is(modes)} walked"
+            help = f"write it along {walked}" if len(modes) == 1 else f"write `{inside}`"
+            raise self.wrong(message, value.place, f"{help}, or in a kernel with `op: rowwise`")
         if value.function not in ("max", "sum"):
             help = "a minimum is `-max(-x, N)`, a mean `sum(x, N) / len(N)`"
             raise self.wrong(f"`{value.function}` cannot be carried along {walked}", value.place, help)
         kept = {one.name for one in known} | products
         product = self.outer_product(typed.target, value) if self.is_product(value) else None
-        terms = value.x if product is None else product.factor
+        terms = inner if product is None else product.factor
         assert terms is not None
         if value.function == "max":
             if self.carried_in(terms, known):
                 raise self.wrong("a maximum of what another reduction is needed for", value.place, _SPLIT)
-            return Carried(typed.target, "max", value.x)
+            return Carried(typed.target, "max", inner)
         meant = meant_by(terms, self.definitions, kept)
         largest = {one.name: meant_by(one.value, self.definitions, kept) for one in known if one.function == "max"}
         growth, above = self.growth(meant, largest, {one.name for one in known})
-        return Carried(typed.target, "sum", value.x, above if growth == "above" else None, product)
+        return Carried(typed.target, "sum", inner, above if growth == "above" else None, product)
 
     def carried_in(self, node: Expr, known: Sequence[Carried]) -> bool:
         names = {one.name for one in known}
@@ -230,13 +266,14 @@ class _Reader:
 
     def outer_product(self, name: str, value: Reduce) -> Product:
         """The product of what was computed of scores with a tensor."""
-        assert isinstance(value.x, Binary)
-        sides = [without_widening(x) for x in value.x.children]
+        inner = value.nested[-1].x
+        assert isinstance(inner, Binary)
+        sides = [without_widening(x) for x in inner.children]
         tensors = [side for side in sides if isinstance(side, Name) and side.id in self.tensors]
         factors = [side for side in sides if side not in tensors]
         if len(tensors) != 1 or len(factors) != 1:
             raise self.wrong("a product along the walked mode has a tensor and what was computed", value.place)
-        return Product(name, "", tensors[0].id, value.mode, factors[0])
+        return Product(name, "", tensors[0].id, value.nested[-1].mode, factors[0])
 
     def growth(self, node: Expr, largest: Mapping[str, Expr], carried: set[str]) -> tuple[Growth, str | None]:
         """Whether terms do not depend on the largest value so far, or are exponentials above it, and above which.
@@ -291,7 +328,7 @@ class _Reader:
         values = [(typed.target, typed.value.place) for typed in made.elements]
         values += [(one.name, self.definitions[one.name].place) for one in made.of_rows]
         for name, where in values:
-            if extra := self.spans[name] - every - {made.walked}:
+            if extra := self.spans[name] - every - {made.walked, *made.around}:
                 message = f"`{name}` differs along {_listed(self.ordered(extra))}, which no score has"
                 raise self.wrong(
                     message, where, "multiply it with what is computed of the scores, or use it at the end"
@@ -319,6 +356,10 @@ class _Reader:
 
 
 _SPLIT = "write a kernel that makes what is needed first, and this one with it as a tensor"
+
+
+def _is(modes: Sequence[str]) -> str:
+    return "is" if len(modes) == 1 else "are"
 
 
 def _listed(modes: Sequence[str]) -> str:

@@ -56,6 +56,7 @@ class Walked:
     spans: Mapping[str, frozenset[str]]
     definitions: Mapping[str, Expr]  # of every name
     more: tuple[Product, ...] = ()  # further products of two tensors, with an element for each score
+    around: tuple[str, ...] = ()  # modes of which the walk goes through every place, each with all of the walked mode
 
     @property
     def products(self) -> tuple[Product, ...]:

@@ -27,13 +27,16 @@ def operands_of(spec: KernelSpec, found: Walked) -> tuple[Tensor, Tensor, Tensor
 
 
 def more_than_one(found: Walked, outputs: Sequence[Tensor]) -> str | None:
-    """What statements have more than one of, or have twice, as text: of products, of outputs with columns, or of uses
-    of a tensor; None where they have one product of two tensors, one with what is computed of it, and one output of it.
+    """What statements have more than one of, or have twice, as text: of products, of modes that are walked, of outputs
+    with columns, or of uses of a tensor; None where they have one product of two tensors, one with what is computed of
+    it, and one output of that.
     """
     if len(found.products) > 1:
         return f"{len(found.products)} products of two tensors"
     if len(found.outer) > 1:
         return f"{len(found.outer)} products along {found.walked}"
+    if found.around:
+        return f"sums along {' and '.join((found.walked, *found.around))}"
     product = found.outer[0].product
     if product is not None and product.b == found.scores.b:
         return f"two products with `{product.b}`"

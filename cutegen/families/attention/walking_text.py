@@ -23,7 +23,7 @@ def names_of(plan: WalkingPlan) -> Names:
     found = plan.walked
     of_columns = {mode: suffix_of(number) for number, mode in enumerate(found.every_columns)}
     return Names(
-        places={mode: f"at_{mode}" for mode in (*plan.outer, found.rows[0])},
+        places={mode: f"at_{mode}" for mode in (*plan.outer, *found.around, found.rows[0])},
         columns={found.walked: "key_places"} | {mode: f"out_places{suffix}" for mode, suffix in of_columns.items()},
         offsets={found.walked: "key_columns"} | {mode: f"out_columns{suffix}" for mode, suffix in of_columns.items()},
         sizes={mode: f"size_{mode}" for mode in plan.spec.lead.shape},
@@ -42,7 +42,8 @@ def size_texts(plan: WalkingPlan) -> dict[str, str]:
     """The sizes that the kernel asks for: of rows, of the walked mode, and those that statements name."""
     found = plan.walked
     _, asked = asked_modes(found)
-    modes = dict.fromkeys((found.rows[0], found.walked, *(mode for mode in plan.spec.lead.shape if mode in asked)))
+    named = (mode for mode in plan.spec.lead.shape if mode in asked)
+    modes = dict.fromkeys((found.rows[0], found.walked, *found.around, *named))
     moved = moved_in_tiles(plan.spec, found)
     for columns in found.every_columns:
         if any(columns in t.shape for t in plan.spec.inputs if t.name not in moved):

@@ -110,22 +110,38 @@ def factor_of(one: Outer) -> str:
     return f"tOrP{one.suffix}"
 
 
-def copy(x: Operand, tile: str, stage: str, size: str) -> Body:
-    """A copy of a tile under predicates on its rows."""
+def copy(x: Operand, tile: str, stage: str, size: str, place: str = "") -> Body:
+    """A copy of a tile under predicates on its rows; its `place` among all tiles, where that is not its number."""
     name = x.tensor.name
     start = f"{tile} * {block_of(x.row)}" if tile.isidentifier() else f"({tile}) * {block_of(x.row)}"
     rows = (f"t{name}c{name}", start, size)
-    return Code(f"pred_{name} = rows_within(", rows, ")"), CopyTile(name, tile, stage, f"pred_{name}")
+    return Code(f"pred_{name} = rows_within(", rows, ")"), CopyTile(name, place or tile, stage, f"pred_{name}")
 
 
 def size(x: Operand) -> str:
     return f"size_{x.row}"
 
 
-def walked_copy(operands: Sequence[Operand], tile: str, stage: str) -> Body:
+def walked_copy(plan: AttentionPlan, operands: Sequence[Operand], tile: str, stage: str) -> Body:
     """A copy of the tiles of that number among those that are walked, if there are any, as a group of their own."""
-    made = [line for x in operands for line in copy(x, f"first_tile + {tile}", stage, size(x))]
-    return If(f"{tile} < tiles", (*made,)), CpAsyncCommitGroup()
+    if not plan.walked.around:
+        made = [line for x in operands for line in copy(x, f"first_tile + {tile}", stage, size(x))]
+        return If(f"{tile} < tiles", (*made,)), CpAsyncCommitGroup()
+    along = Let("along", f"first_tile + {tile} % tiles")
+    made = [
+        line for x in operands for line in copy(x, "along", stage, size(x), f"{tile} // tiles * every_tile + along")
+    ]
+    return If(f"{tile} < rounds", (along, *made)), CpAsyncCommitGroup()
+
+
+def walked_tiles(plan: AttentionPlan) -> str:
+    """The number of tiles that are walked."""
+    return "rounds" if plan.walked.around else "tiles"
+
+
+def walked_tile(plan: AttentionPlan) -> str:
+    """Which of all tiles of the tensors that are walked comes in a round."""
+    return "tile // tiles * every_tile + first_tile + tile % tiles" if plan.walked.around else "first_tile + tile"
 
 
 def prologue(plan: AttentionPlan) -> Body:
@@ -135,8 +151,8 @@ def prologue(plan: AttentionPlan) -> Body:
         Note(f"{values.tensor.name} and {right.tensor.name} by turns, each a group of copies to wait for"),
         *copy(left, "row_tile", "0", size(left)),
         For("stage", "cutlass.range_constexpr(STAGES)", (
-            *walked_copy((right,), "stage", "stage"),
-            If("cutlass.const_expr(stage < STAGES - 1)", walked_copy((values,), "stage", "stage")),
+            *walked_copy(plan, (right,), "stage", "stage"),
+            If("cutlass.const_expr(stage < STAGES - 1)", walked_copy(plan, (values,), "stage", "stage")),
         )),
     )  # fmt: skip
 
@@ -146,7 +162,7 @@ def prologue_together(plan: AttentionPlan) -> Body:
     return (
         Note(f"Prologue: {names} with the first tiles, then the tiles of each stage, a group of copies each"),
         *(line for x in plan.lefts for line in copy(x, "row_tile", "0", size(x))),
-        For("stage", "cutlass.range_constexpr(STAGES)", walked_copy(plan.rights, "stage", "stage")),
+        For("stage", "cutlass.range_constexpr(STAGES)", walked_copy(plan, plan.rights, "stage", "stage")),
     )
 
 
@@ -199,7 +215,7 @@ def computed(plan: AttentionPlan) -> Statement:
     """What is computed of a tile's scores."""
     sums = tuple((f"acc_S{pair.suffix}", steps_of(pair)) for pair in plan.pairs)
     factors = tuple(factor_of(one) for one in plan.outers)
-    return Included(f"{FOLDER}/tile.j2", None, (Computed("first_tile + tile", sums, factors, "N_BLOCKS"),))
+    return Included(f"{FOLDER}/tile.j2", None, (Computed(walked_tile(plan), sums, factors, "N_BLOCKS"),))
 
 
 def mainloop(plan: AttentionPlan) -> Body:
@@ -212,14 +228,14 @@ def mainloop(plan: AttentionPlan) -> Body:
         ),
         *wait,
         Let("ahead", "tile + (STAGES - 1)"),
-        *walked_copy((values,), "ahead", "ahead % STAGES"),
+        *walked_copy(plan, (values,), "ahead", "ahead % STAGES"),
         Code("acc_S.fill(0.0)"),
         Region(MMA, "scores", scores(plan, pair)),
         computed(plan),
         Note(f"Wait for the tile of {values.tensor.name}, and until no thread reads this stage of {right.tensor.name}"),
         *wait,
         Let("ahead", "tile + STAGES"),
-        *walked_copy((right,), "ahead", "stage"),
+        *walked_copy(plan, (right,), "ahead", "stage"),
         Region(MMA, "products", products(plan, outer)),
     )
     return (For("tile", "cutlass.range(tiles, unroll=1)", tile),)
@@ -237,9 +253,9 @@ def mainloop_together(plan: AttentionPlan) -> Body:
         Note("Until no thread reads this stage"),
         SyncThreads(),
         Let("ahead", "tile + STAGES"),
-        *walked_copy(plan.rights, "ahead", "stage"),
+        *walked_copy(plan, plan.rights, "ahead", "stage"),
     )
-    return (For("tile", "cutlass.range(tiles, unroll=1)", tile),)
+    return (For("tile", f"cutlass.range({walked_tiles(plan)}, unroll=1)", tile),)
 
 
 def epilogue(plan: AttentionPlan) -> Body:
@@ -255,7 +271,7 @@ def epilogue(plan: AttentionPlan) -> Body:
         *(StoreSums(name, over, f"tOrO{suffix_of(number)}") for number, name in enumerate(names)),
         SyncThreads(),
     )
-    sums = tuple(Summed("tiles", "N_BLOCKS", f"acc_O{one.suffix}") for one in plan.outers)
+    sums = tuple(Summed(walked_tiles(plan), "N_BLOCKS", f"acc_O{one.suffix}") for one in plan.outers)
     return (
         Included("attention/end.j2", None, sums),
         Region("tensors", "store", staged),

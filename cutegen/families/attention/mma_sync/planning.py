@@ -107,7 +107,7 @@ def plan(spec: Spec) -> AttentionPlan:
         for number, one in enumerate(found.outer)
         if one.product is not None
     )
-    by_turns = len(pairs) == len(outers) == 1 and len(rights) == 2
+    by_turns = len(pairs) == len(outers) == 1 and len(rights) == 2 and not found.around
     types = {t.name: t.dtype for t in spec.tensors} | {s.name: s.dtype for s in spec.scalars}
     return AttentionPlan(
         spec=spec,

@@ -39,6 +39,8 @@ class OperandText:
     depth: str
     memory: str  # where its stages start
     layout: str
+    coordinate: str  # of its tiles
+    around: int  # modes of its tiles that are walked around the one along its rows' mode
     op: str
 
     @property
@@ -80,11 +82,13 @@ def kernel_parts(plan: AttentionPlan) -> KernelParts:
         "places": [(mode, size_of(plan, mode)) for mode in reversed(plan.outer)],
         "outer": list(plan.outer),
         "block_loads": [],
-        "reach": list(
-            reach_lines(
+        "reach": [
+            *reach_lines(
                 plan.bounds, found.rows[0], found.walked, block_of(found.rows[0]), block_of(found.walked), names.sizes
-            )
-        ),
+            ),
+            *_around_lines(plan),
+        ],
+        "around": [(mode, size) for mode, size in size_texts(plan).items() if mode in found.around],
         "M": found.rows[0],
         "N": found.walked,
         "outputs": operands[loaded:],
@@ -146,6 +150,15 @@ def kernel_parts(plan: AttentionPlan) -> KernelParts:
     )
 
 
+def _around_lines(plan: AttentionPlan) -> Iterator[str]:
+    """The statements that find how many tiles are walked in all, where other modes are walked around theirs."""
+    found = plan.walked
+    if found.around:
+        yield f"# All of these tiles for each place of {', '.join(found.around)}"
+        yield f"every_tile = cute.ceil_div(size_{found.walked}, {block_of(found.walked)})"
+        yield " * ".join(["rounds = tiles", *(f"size_{mode}" for mode in found.around)])
+
+
 def _of_rows(pair: Pair) -> Iterator[tuple[str, str, str, str, str, str]]:
     """The fragments of two tensors: the tensor, the product, its side, the memory they are of, whether it is read
     transposed, and the copy that reads it.
@@ -193,10 +206,14 @@ def constants_of(plan: AttentionPlan) -> tuple[Constant, ...]:
 
 def operand_text(plan: AttentionPlan, x: Operand) -> OperandText:
     name = x.tensor.name
-    index = ", ".join("None" if mode in (x.row, x.depth_mode) else f"at_{mode}" for mode in x.tensor.shape)
-    view = f"m{name}[{index}]" if len(x.tensor.shape) > 2 else f"m{name}"
-    if x.tensor.shape.index(x.row) > x.tensor.shape.index(x.depth_mode):  # rows first
-        view = f"cute.make_tensor({view}.iterator, cute.select({view}.layout, mode=[1, 0]))"
+    order = (x.row, x.depth_mode, *(plan.walked.around if x in plan.rights else ()))
+    index = ", ".join("None" if mode in order else f"at_{mode}" for mode in x.tensor.shape)
+    view = f"m{name}[{index}]" if len(x.tensor.shape) > len(order) else f"m{name}"
+    kept = [mode for mode in x.tensor.shape if mode in order]
+    places = [kept.index(mode) for mode in order]
+    if places != sorted(places):  # rows first, then along them
+        view = f"cute.make_tensor({view}.iterator, cute.select({view}.layout, mode={places}))"
+    coordinate = ", ".join(["None", "0", *["None"] * (len(order) - 2)])
     shown = x.smem_layout
     if x in plan.outputs:
         shape, stride = shown.shape, shown.stride
@@ -210,6 +227,8 @@ def operand_text(plan: AttentionPlan, x: Operand) -> OperandText:
         depth=f"BLK_{x.depth_mode.upper()}",
         memory=f"storage + {x.offset}" if x.offset else "storage",
         layout=make_layout(shown),
+        coordinate=coordinate,
+        around=len(order) - 2,
         op="cute.nvgpu.CopyUniversalOp()" if x in plan.outputs else copied,
     )
 
