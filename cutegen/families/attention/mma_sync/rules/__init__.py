@@ -16,6 +16,8 @@ from cutegen.lint.rule import Rule, Say
 from cutegen.lint.trial import changed, first_that_works, written
 from cutegen.ops.contract import walked_of
 
+MOST_REGISTERS = 255  # of a thread: arrays that need more are in local memory, some 50 times as slow
+
 
 def tile(spec: Spec, say: Say) -> None:
     """Warps have 16 rows of a tile each, or several times as many; products take 16 elements of the walked mode."""
@@ -43,6 +45,36 @@ def tile(spec: Spec, say: Say) -> None:
                 message = f"{warps * WARP} threads do not copy a tile of {rows} rows of {length} in whole rows"
                 say(message, "schedule", "tiler", mode, help=f"write `{mode}: {warps * WARP // 2}` in the tiler")
                 return
+
+
+def registers(spec: Spec, say: Say) -> None:
+    """Scores, factors and sums of a tile fit the registers of a thread."""
+    found = walked_of(spec)
+    (m, n), warps = extents(spec, found), spec.schedule.mma.warps or 1
+    rows = m // warps
+    columns = sum(spec.static[found.columns_of(one)] for one in found.outer)
+    scores, sums = rows * n * len(found.products) // WARP, rows * columns // WARP
+    factors = rows * n * len(found.outer) // (2 * WARP)
+    needed = scores + factors + sums
+    if needed <= MOST_REGISTERS:
+        return
+    trials = [
+        (written(f"write `{found.walked}: {fewer}` in the tiler"), changed(spec, {f"tiler.{found.walked}": fewer}))
+        for fewer in range(n - UNIT, 0, -UNIT)
+    ]
+    trials += [
+        (written(f"write `warps: {more}`"), changed(spec, {"mma.warps": more}))
+        for more in range(warps + 1, 17)
+        if m % (ROWS_OF_WARP * more) == 0
+    ]
+
+    def advice() -> str | None:
+        found_one = first_that_works(say.code, trials)
+        return found_one or ("write a kernel for each output" if len(found.outer) > 1 else None)
+
+    notes = (f"{rows} rows of a warp's 32 threads: {scores} scores, {factors} of factors, {sums} sums",)
+    message = f"a thread needs {needed} registers for a tile, and has {MOST_REGISTERS}"
+    say(message, "schedule", "tiler", found.walked, notes=notes, help=advice)
 
 
 def shared_memory(spec: Spec, say: Say) -> None:
@@ -97,5 +129,6 @@ def _copied(spec: Spec) -> tuple[tuple[str, int, int], ...]:
 RULES: tuple[Rule, ...] = (
     Rule("CG267", rows, basic=True),
     Rule("CG268", tile, basic=True),
+    Rule("CG317", registers),
     Rule("CG269", shared_memory),
 )
