@@ -27,9 +27,9 @@ def operands_of(spec: KernelSpec, found: Walked) -> tuple[Tensor, Tensor, Tensor
 
 
 def more_than_one(found: Walked, outputs: Sequence[Tensor]) -> str | None:
-    """What statements have more than one of, or have twice, as text: of products, of modes that are walked, of outputs
-    with columns, or of uses of a tensor; None where they have one product of two tensors, one with what is computed of
-    it, and one output of that.
+    """The part of statements that there is more than one of, as text: products, modes that are walked, outputs with
+    columns, or uses of a tensor. None where they have one product of two tensors, one with what is computed of it, and
+    one output of that.
     """
     if len(found.products) > 1:
         return f"{len(found.products)} products of two tensors"

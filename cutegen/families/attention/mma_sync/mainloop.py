@@ -212,7 +212,7 @@ def products(plan: AttentionPlan, one: Outer) -> Body:
 
 
 def computed(plan: AttentionPlan) -> Statement:
-    """What is computed of a tile's scores."""
+    """The statement that computes with the scores of a tile."""
     sums = tuple((f"acc_S{pair.suffix}", steps_of(pair)) for pair in plan.pairs)
     factors = tuple(factor_of(one) for one in plan.outers)
     return Included(f"{FOLDER}/tile.j2", None, (Computed(walked_tile(plan), sums, factors, "N_BLOCKS"),))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from cutegen.atoms.targets import WARP
@@ -110,18 +110,20 @@ def plan(spec: Spec) -> AttentionPlan:
     assert warps is not None and stages is not None
     threads, tile, modes = warps * WARP, extents(spec, found), moved_in_tiles(spec, found)
     operands: dict[str, Operand] = {}
-    end = 0
     lefts, rights = multiplied(found)
+    loaded, stored = _bytes_loaded(spec, found), _bytes_stored(spec, found)
+    starts, end = _placed(loaded)
     for name in (*lefts, *rights):
         row = found.rows[0] if name in lefts else found.walked
         of_stages = 1 if name in lefts else stages
         rows = tile[name not in lefts]
-        operands[name] = _operand(spec, spec.tensor(name), row, modes[name], rows, of_stages, end, threads)
-        end += operands[name].bytes
-    outputs: list[Operand] = []
-    for tensor, column in stored_with_columns(spec, found):
-        start = sum(one.bytes for one in outputs)
-        outputs.append(_operand(spec, tensor, found.rows[0], column, tile[0], 1, start, threads))
+        start = starts[len(operands)]
+        operands[name] = _operand(spec, spec.tensor(name), row, modes[name], rows, of_stages, start, threads)
+    starts, end_of_stored = _placed(stored)
+    outputs = [
+        _operand(spec, tensor, found.rows[0], column, tile[0], 1, start, threads)
+        for (tensor, column), start in zip(stored_with_columns(spec, found), starts, strict=True)
+    ]
     pairs = tuple(
         Pair(one.name, operands[one.a], operands[one.b], suffix_of(number)) for number, one in enumerate(found.products)
     )
@@ -137,7 +139,7 @@ def plan(spec: Spec) -> AttentionPlan:
         threads=threads,
         tile={found.rows[0]: tile[0], found.walked: tile[1], **{mode: spec.static[mode] for mode in found.depths}},
         statements=annotate(spec.compute, types, Dtype.f32),
-        smem_bytes=max(end, sum(one.bytes for one in outputs)),
+        smem_bytes=max(end, end_of_stored),
         walked=found,
         stages=stages,
         warps=warps,
@@ -176,13 +178,39 @@ def _operand(
 
 def smem_bytes(spec: Spec, found: Walked) -> int:
     """Bytes of shared memory of a block, of a schedule whose words may not fit each other."""
+    return max(_placed(_bytes_loaded(spec, found))[1], _placed(_bytes_stored(spec, found))[1])
+
+
+def _bytes_loaded(spec: Spec, found: Walked) -> list[tuple[int, int]]:
+    """The bytes of the stages of each tensor that is loaded, and of the runs that exchange their places."""
     (rows, keys), depths = extents(spec, found), moved_in_tiles(spec, found)
     stages = spec.schedule.pipeline.stages or 1
     lefts, rights = multiplied(found)
-    loaded = sum(rows * spec.static[depths[name]] for name in lefts)
-    loaded += sum(stages * keys * spec.static[depths[name]] for name in rights)
-    stored = (rows * spec.static[column] * t.dtype.bytes for t, column in stored_with_columns(spec, found))
-    return max(2 * loaded, sum(stored))
+    tiles = [(rows, name) for name in lefts] + [(stages * keys, name) for name in rights]
+    return [_with_swizzle(spec, spec.tensor(name), depths[name], count) for count, name in tiles]
+
+
+def _bytes_stored(spec: Spec, found: Walked) -> list[tuple[int, int]]:
+    """The same of the tiles of outputs."""
+    rows, _ = extents(spec, found)
+    return [_with_swizzle(spec, tensor, column, rows) for tensor, column in stored_with_columns(spec, found)]
+
+
+def _with_swizzle(spec: Spec, tensor: Tensor, mode: str, rows: int) -> tuple[int, int]:
+    depth, width = spec.static[mode], tensor.dtype.bytes
+    return rows * depth * width, swizzle_of(depth, width)
+
+
+def _placed(sizes: Sequence[tuple[int, int]]) -> tuple[list[int], int]:
+    """Where buffers of these sizes start, one behind the other at multiples of eight runs of their swizzle, and where
+    the last one ends.
+    """
+    starts, end = [], 0
+    for size, swizzle in sizes:
+        start = -(-end // (8 * swizzle)) * 8 * swizzle
+        starts.append(start)
+        end = start + size
+    return starts, end
 
 
 def copies_fit(threads: int, rows: int, depth: int) -> bool:

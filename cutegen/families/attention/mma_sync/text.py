@@ -34,7 +34,9 @@ class OperandText:
     """The texts of a tensor that is copied in tiles."""
 
     plan: Operand
-    view: str  # the matrix that a block has of it
+    view: (
+        str | tuple[str, list[str], str]
+    )  # the matrix that a block has of it, as text or as a call of several arguments
     block: str  # rows of a tile
     depth: str
     memory: str  # where its stages start
@@ -211,8 +213,10 @@ def operand_text(plan: AttentionPlan, x: Operand) -> OperandText:
     view = f"m{name}[{index}]" if len(x.tensor.shape) > len(order) else f"m{name}"
     kept = [mode for mode in x.tensor.shape if mode in order]
     places = [kept.index(mode) for mode in order]
+    text: str | tuple[str, list[str], str] = view
     if places != sorted(places):  # rows first, then along them
-        view = f"cute.make_tensor({view}.iterator, cute.select({view}.layout, mode={places}))"
+        made = [f"{view}.iterator", f"cute.select({view}.layout, mode={places})"]
+        text = ("cute.make_tensor(", made, ")")
     coordinate = ", ".join(["None", "0", *["None"] * (len(order) - 2)])
     shown = x.smem_layout
     if x in plan.outputs:
@@ -222,7 +226,7 @@ def operand_text(plan: AttentionPlan, x: Operand) -> OperandText:
     copied = "cpasync.CopyG2SOp(cache_mode=cute.nvgpu.LoadCacheMode.GLOBAL)"
     return OperandText(
         plan=x,
-        view=view,
+        view=text,
         block=block_of(x.row),
         depth=f"BLK_{x.depth_mode.upper()}",
         memory=f"storage + {x.offset}" if x.offset else "storage",

@@ -131,7 +131,7 @@ def kernel_parts(plan: WarpgroupAttentionPlan) -> KernelParts:
         "outer": list(plan.outer),
         "first_rows_first": not any(bound.last and bound.row > 0 for bound in plan.bounds),
         "order_of_rows": "the longest ones first",
-        "reach": list(reach_lines(plan.bounds, m, n, block_of(m), block_of(n), names.sizes)),
+        "reach": list(reach_lines(plan.bounds, m, n, block_of(m), block_of(n), names.sizes, bool(bounds))),
         "cuts": list(cut_lines(bounds, n, block_of(n), names.sizes)),
         "is_cut": cut,
         "cut_part": cut_part,
