@@ -22,7 +22,7 @@ def reach_lines(
     if not bounds:
         yield f"first_tile, tiles = cutlass.Int32(0), cute.ceil_div({size}, {block_keys})"
         return
-    yield f"# The places of {walked} that count for some row of the tile: the others are neither loaded nor multiplied"
+    yield f"# The range of {walked} that counts for some row of the tile: the rest is neither loaded nor multiplied"
     yield f"first_row = cutlass.Int64(row_tile) * {block_rows}"
     yield f"last_row = cutlass.min(first_row + {block_rows}, cutlass.Int64({sizes[rows]})) - 1"
     yield f"first_place, end_place = cutlass.Int64(0), cutlass.Int64({size})"

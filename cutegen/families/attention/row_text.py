@@ -261,7 +261,7 @@ class RowText:
         held, above = self.held[one.name], self.above[one.name]
         yield f"largest = cutlass.Float32({values}.reduce(cute.ReductionOp.MAX, {MINUS_INFINITY}, 0))"
         yield f"largest = cute.arch.fmax(quad_max(largest), {held}[row], nan=True)"
-        yield "# What is relative to an infinity would be NaN: all of it is 0 so far"
+        yield "# While all scores are -inf, they are taken relative to 0: -inf - (-inf) would be NaN"
         yield f"{above} = cutlass.Float32(0.0) if largest == {MINUS_INFINITY} else largest"
         if any(other.above == one.name for other in self.walked.carried):
             fast = ", fastmath=True" if self.spec.schedule.fast_math else ""
@@ -332,7 +332,7 @@ class RowText:
         lines += [line for t in shared for line in self.load(t)] + self.loads(True, self.read_by(values))
         undefined = {one.above for one in self.walked.carried if one.above is not None}
         for name in sorted(undefined):
-            lines.append("# Above minus infinity nothing is a number, where there is anything")
+            lines.append("# A row whose scores are all -inf gives NaN; one without scores does not")
             size = self.names.sizes[self.walked.walked]
             lines.append(f"is_lowest = {self.held[name]}[row] == {MINUS_INFINITY} and {size} > 0")
             lines.append('undefined = cutlass.Float32(float("nan")) if is_lowest else cutlass.Float32(0.0)')

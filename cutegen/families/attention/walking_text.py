@@ -53,7 +53,9 @@ def tile_constants(plan: WalkingPlan) -> Iterator[Constant]:
     found = plan.walked
     rows, keys = found.rows[0], found.walked
     yield Constant(block_of(rows), str(plan.row_block), "rows of a tile", f"schedule.tiler.{rows}")
-    yield Constant(block_of(keys), str(plan.key_block), "that are multiplied at a time", f"schedule.tiler.{keys}")
+    yield Constant(
+        block_of(keys), str(plan.key_block), f"of {keys} that are multiplied at a time", f"schedule.tiler.{keys}"
+    )
     yield Constant(block_of(found.scores.mode), str(plan.depth), "", "static")
     if found.columns != found.scores.mode:
         yield Constant(block_of(found.columns), str(plan.columns), "", "static")

@@ -109,7 +109,7 @@ def prologue(plan: AttentionPlan) -> Body:
     left, right, values = plan.q, plan.k, plan.v
     return (
         Note(f"Prologue: {left.tensor.name} with the first tile of {right.tensor.name}, then tiles of"),
-        Note(f"{values.tensor.name} and {right.tensor.name} by turns, each a group of copies to wait for"),
+        Note(f"{values.tensor.name} and {right.tensor.name} in turn, each a group of copies to wait for"),
         *copy(left, "row_tile", "0", size(left)),
         For("stage", "cutlass.range_constexpr(STAGES)", (
             *walked_copy(right, "stage", "stage"),
@@ -172,7 +172,7 @@ def mainloop(plan: AttentionPlan) -> Body:
 def epilogue(plan: AttentionPlan) -> Body:
     name = plan.o.tensor.name
     staged = (
-        Note(f"{name} goes to shared memory, where the stages were, and comes back in rows"),
+        Note(f"{name} goes through shared memory, where the stages were, to be stored in whole rows"),
         CpAsyncWaitGroup("0"),
         SyncThreads(),
         StoreSums(name, tuple(x.tensor.name for x in (plan.q, plan.k, plan.v)), "tOrO"),

@@ -45,9 +45,7 @@ class Scaling(Role):
             return ()
         step = "step" if self.plan.any_turns else self.walk[1]
         return (
-            *self._scales_of(
-                f"tile + {step}", "The scales of the next tile's first step, or of the last tile's again"
-            ),
+            *self._scales_of(f"tile + {step}", "The scales of the next tile's first step, or of the last tile's again"),
             Blank(),
         )
 

@@ -120,11 +120,7 @@ def _constants(plan: WarpspecializedPlan) -> tuple[Constant, ...]:
         Constant(blocks[plan.m], str(plan.tile[plan.m]), rows, f"{tiler}.{plan.m}"),
         *(Constant(blocks[m], str(plan.tile[m]), "", f"{tiler}.{m}") for m in (plan.n, plan.k)),
         Constant("STAGES", str(plan.stages), "of the pipeline, in shared memory", "schedule.pipeline.stages"),
-        *(
-            [Constant("PRODUCTS", str(plan.products), "with one left operand", "compute")]
-            if plan.products > 1
-            else []
-        ),
+        *([Constant("PRODUCTS", str(plan.products), "with one left operand", "compute")] if plan.products > 1 else []),
         Constant("CONSUMERS", str(plan.consumers), "consumer warpgroups", "schedule.warps.consumers"),
         Constant("THREADS", "128 * (1 + CONSUMERS)", "", "schedule.warps.consumers"),
         *told(plan),
