@@ -65,7 +65,7 @@ class Contract(Op):
 
     name = "contract"
     called = ("attention", "sdpa", "flash_attention", "einsum")
-    summary = "sums of products over modes, `sum(Q * K, D)`, and of what is computed of these, as in attention"
+    summary = "two products, `sum(Q * K, D)` and a second one of what is computed from the first, as in attention"
     has_reductions = has_lengths = True
     rate = "TFLOP/s"
     reserved = frozenset((
