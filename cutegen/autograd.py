@@ -76,7 +76,7 @@ def gradients_of(spec: KernelSpec, beside: Sequence[KernelSpec]) -> tuple[list[G
         ]
         by_whom |= dict.fromkeys(found[-1].made, name)
         for why, help in misfits:
-            message = f"`{name}` is no gradient of `{spec.kernel}`: {why}"
+            message = f"`{name}` is not the gradient of `{spec.kernel}`: {why}"
             problems.append(spec.source.diagnostic("CG141", message, *place, help=help))
     return ([] if problems else found), problems
 

@@ -56,7 +56,7 @@ def instead_of_dtype(word: str) -> str | None:
     if re.fullmatch(r"((f|fp|float)6_?)?e[23]m[23](fn)?|fp?6", name):
         return "declare `u8`; `where` and arithmetic make numbers of the bits"
     if re.fullmatch(r"(f|fp|float)8(_?[a-z]\w*)?", name):
-        return "floats of 8 bits are `f8e4m3` and `f8e5m2`, torch's `float8_e4m3fn` and `float8_e5m2`"
+        return "8-bit floats are `f8e4m3` and `f8e5m2`, torch's `float8_e4m3fn` and `float8_e5m2`"
     if re.fullmatch(r"complex\d*|c(64|128)|[cz]?float_complex", name):
         return "declare two tensors, and pass `x.real` and `x.imag`"
     if name == "tf32":

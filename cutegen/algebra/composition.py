@@ -78,7 +78,7 @@ def _check_step(flat: Pairs, step: int) -> None:
     """Raises `NotDefined` for a step that CuTeDSL refuses for a mode of any size, even one."""
     for extent, _ in flat[:-1]:
         if step > extent and step % extent:
-            raise NotDefined(f"steps of {step} do not fit a mode of {extent}: {step} is no multiple of {extent}")
+            raise NotDefined(f"steps of {step} do not fit a mode of {extent}: {step} is not a multiple of {extent}")
         step = -(-step // extent)
 
 

@@ -38,7 +38,7 @@ def complement(layout: Layout, cotarget: Any, steps: Steps) -> Layout:
             steps.remark(f"between {filled} and the stride of {size}:{stride} there is room for {room}:{filled}")
         if stride % filled:
             steps.note(
-                f"the stride of {size}:{stride} is no multiple of the {filled} offsets before it: "
+                f"the stride of {size}:{stride} is not a multiple of the {filled} offsets before it: "
                 f"{stride % filled} of every {stride} offsets stay free"
             )
         filled = stride * size
@@ -86,7 +86,7 @@ def left_inverse(layout: Layout, steps: Steps) -> Layout:
     for stride, size in sorted((d, s) for s, d in leaves(coalesce(layout, None)) if d != 0):
         if stride < filled or stride % before:
             message = f"{text_of(layout)} has no left inverse that is a layout: the stride of {size}:{stride}"
-            wrong = f"is below the {filled} offsets" if stride < filled else f"is no multiple of the stride {before}"
+            wrong = f"is below the {filled} offsets" if stride < filled else f"is not a multiple of the stride {before}"
             help = "strides that divide each other, each at least the size times the stride before it"
             raise NotDefined(f"{message} {wrong} before it", help, 0)
         steps.remark(f"the coordinate of {size}:{stride} is offset / {stride} % {size}")

@@ -71,7 +71,7 @@ class Form:
     @property
     def class_text(self) -> str:
         """The class of the parameter, with the marks of regions."""
-        said = f'    """What the kernels of cases {_enumerated(self.numbers)} differ in."""'
+        said = f'    """The parameters in which the kernels of cases {_enumerated(self.numbers)} differ."""'
         lines = ["@dataclass(frozen=True)", f"class {self.type}:", said, ""]
         of_cases = list(zip(*self.fields.values(), strict=True))
         own = [one for one in of_cases if one[0].name not in self.in_place]

@@ -94,5 +94,5 @@ def _size_is(ctx: Context, value: Any, *path: str | int) -> SizeIs | None:
         message = f"a condition divides by 2 to {MAX_DIVISOR}, not by {match[1]}"
         ctx.say("CG137", message, *path)
         return None
-    ctx.say("CG137", f"`{shown(value)}` is no condition on a size", *path, help=f"write {FORMS}")
+    ctx.say("CG137", f"`{shown(value)}` is not a condition on a size", *path, help=f"write {FORMS}")
     return None

@@ -134,7 +134,7 @@ def check_costs(spec: Spec, report: Report) -> None:
             help = "write a separate case for these alignments before all that are compared by cost"
             report.say("CG301", "a case compared by cost must take calls of any alignment", *where, help=help)
         elif {m: set(several) for m, several in one.sizes.items()} != {m: set(s) for m, s in first.sizes.items()}:
-            message = f"a case is compared for other sizes than case {number_of_first + 1}"
+            message = f"this case by cost and case {number_of_first + 1} have different conditions on sizes"
             help = "write the same sizes in all cases by their cost, or a case of its own for these before them"
             report.say("CG301", message, *where, help=help)
     numbers = [i for i, _ in compared]

@@ -89,7 +89,7 @@ def with_all(verb: F) -> F:
 def with_quick(verb: F) -> F:
     return click.option(
         "--quick", is_flag=True,
-        help="Run a part: a few cases, one for each way, kind of data, layout and size, and the cheap host checks.",
+        help="Verify in part: one case for each way, kind of data, layout and size, and cheap host checks.",
     )(verb)  # fmt: skip
 
 

@@ -56,7 +56,7 @@ def run(
     verbose: bool,
     form: str,
 ) -> None:
-    """Run any function that launches CuTeDSL kernels on the CPU, with all checks of the emulator. It needs no spec.
+    """Run, on the CPU, any function that launches CuTeDSL kernels, with all checks of the emulator. It needs no spec.
 
     FUNCTION is a cute.jit function, an object with such a __call__, or a Python function that compiles and calls such
     functions, like those of libraries; MODULE:FUNCTION names an installed one. The function of --inputs returns the

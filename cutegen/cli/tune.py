@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 @click.option("--log", "log_file", type=click.Path(path_type=Path), metavar="FILE", help="The file that keeps results.")
 @click.option("--fresh", is_flag=True, help="Discard the log, and time everything again.")
 @click.option("--budget", type=Finite(min=0), metavar="SECONDS",
-              help="Then examine, compile and time nothing new, except the first few. A dry run has 10.")  # fmt: skip
+              help="Then nothing new is examined or timed, except the first few. 10 for a dry run.")  # fmt: skip
 @click.option("--max", "most", type=click.IntRange(min=1), default=256, show_default=True, metavar="N",
               help="Candidates that are compiled and timed, the most promising first.")  # fmt: skip
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the order in which schedules are tried.")

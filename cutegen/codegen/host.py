@@ -321,7 +321,7 @@ def document_tensor(spec: KernelSpec, tensor: Tensor, parts: KernelParts, *, for
     ]
     extra = f" ({', '.join(known)})" if known else ""
     text = f"{tensor.argument}: [{', '.join(tensor.shape)}]{extra} {tensor.dtype.torch}, "
-    made = ", None makes one" if can_be_made(spec, tensor) and not for_kernel else ""
+    made = ", allocated if None" if can_be_made(spec, tensor) and not for_kernel else ""
     anywhere = (padded and not for_kernel) or (spec.schedule.narrows and tensor.align == tensor.dtype.bytes)
     aligned = "" if anywhere else f"{alignment(tensor, parts)}-byte aligned, "
     contiguous = f"{tensor.major} contiguous, " if tensor.major else ""

@@ -91,7 +91,7 @@ def _given(spec: KernelSpec, names: Sequence[str]) -> tuple[str, ...]:
     for name in names:
         if name not in able:
             help = suggestion(name, able, "outputs that have one")
-            raise DifferentiationError(f"`{name}` is no output of floats, so there is no gradient of it", help)
+            raise DifferentiationError(f"`{name}` is not an output of floats, so it has no gradient", help)
     if not able:
         raise DifferentiationError(f"{spec.kernel} writes no floats, so there is nothing to differentiate")
     return tuple(name for name in able if not names or name in names)

@@ -226,8 +226,9 @@ class KernelSpec(Signature[Tensor], Generic[S]):
     )
     declared_modes: tuple[Mode, ...] = key(
         Named(Mode, "mode", most=8),
-        "Modes by what they are to others. With `{M: {of: X, offsets: ends}}` M is cut into segments: the rows of "
-        "segment x go with element x along X. `{KB: {blocks: K, size: 128}}` has one element for each 128 of K.",
+        "Relations of modes. `{M: {of: X, offsets: ends}}` cuts M into segments, one for each element along X: "
+        "the rows of segment x go with element x along X. `{KB: {blocks: K, size: 128}}` declares KB, which has one "
+        "element for each 128 of K.",
         default=(),
         block=True,
         name="modes",

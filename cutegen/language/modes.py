@@ -20,14 +20,14 @@ class Mode:
     """
 
     name: str
-    of: str = key(Text(), "The mode with one element for each segment that this one is cut into.", default="")
+    of: str = key(Text(), "The mode that has one element for each segment.", default="")
     offsets: str = key(
         Text(),
-        "The tensor of i32 with the end of each segment: segment x has the places from the end of the one before up to "
-        "its own, which it does not have.",
+        "The i32 tensor with the end of each segment: segment x has the places from `ends[x - 1]`, or 0 for the first "
+        "one, up to but not including `ends[x]`.",
         default="",
     )
-    blocks: str = key(Text(), "The mode of which this one has one element for each block.", default="")
+    blocks: str = key(Text(), "The mode that is divided into blocks.", default="")
     size: int = key(Integer(2, MOST), "Elements of a block; the last one may have fewer.", default=0)
 
 

@@ -66,8 +66,8 @@ def _with_views(ctx: Context, argument: Tensor, views: Sequence[Tensor]) -> Tens
     """An argument with those of its views that are possible; without any, once said, where it cannot have any."""
     path, before = ("tensors", argument.name), len(ctx.found)
     if argument.at:
-        message = f"`{argument.name}` has views, and is taken at places"
-        ctx.say(CODE, message, *path, "at", key=True, help="give it no views: its parts are tensors of their own")
+        message = f"`{argument.name}` has both views and `at`"
+        ctx.say(CODE, message, *path, "at", key=True, help="declare its parts as arguments instead of views")
     for i, item in enumerate(argument.shape):
         if is_computed(item):
             try:
@@ -115,7 +115,7 @@ def _check_sharing(ctx: Context, argument: Tensor, static: Mapping[str, int]) ->
     for first, second in sharing(argument, static):
         message = f"`{first.name}`, which is written, may share elements of `{argument.name}` with `{second.name}`"
         notes = (f"{first.name} is {first.view}, and {second.name} is {second.view}",)
-        help = "give each element of a view that is written to one view: one that is read and written is one tensor"
+        help = "declare elements that are read and written as one view"
         ctx.say(CODE, message, "tensors", second.name, "view", notes=notes, help=help)
 
 
@@ -150,7 +150,7 @@ def kernel_tensors(ctx: Context, arguments: Sequence[Tensor]) -> tuple[Tensor, .
         which, several = " and ".join(f"`{mode}`" for mode in modes), len(modes) > 1
         follow = f"size{'s' * several} of {which} do{'es' * (not several)} not follow"
         message = f"the {follow} from that of `{argument.name}` along `{argument.shape[i]}`"
-        notes = ("of the modes that no argument has alone, one follows from a size that is computed of them",)
+        notes = ("each computed size determines one mode that no argument has by itself",)
         fixed = ", ".join(f"{mode}: ..." for mode in (modes[1:] or modes))
         help = f"fix {'the others' if several else 'it'}, as in `static: {{{fixed}}}`"
         ctx.say(CODE, message, "tensors", argument.name, "shape", i, notes=notes, help=help)

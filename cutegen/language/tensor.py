@@ -68,14 +68,14 @@ class Tensor:
     )
     at: tuple[tuple[str, str], ...] = key(
         Pairs(Text(), "The tensor of integers with the places.", least=1),
-        "Modes along which the elements are taken at places that another tensor has: `{V: ids}` takes, along V, the "
-        "place that `ids` has.",
+        "Modes along which elements are gathered or scattered: with `{V: ids}`, those along V are at the places "
+        "that the tensor `ids` holds.",
         default=(),
     )
     view: str | None = key(
         Text(most=300),
-        "The part of an argument that the tensor is, as an index of torch: `GU[:, :N]`. Type, alignment and role are "
-        "those of the argument.",
+        "The part of an argument that the tensor is, written like an index in torch: `GU[:, :N]`. Type, alignment and "
+        "role are those of the argument.",
     )
     dense: tuple[str, ...] = ()  # the last modes, where the kernel takes them as one: no gaps are between them
     segments: tuple[Segments, ...] = ()  # those that its modes are cut into

@@ -22,7 +22,7 @@ def f8_conversions(spec: KernelSpec, say: Say) -> None:
         spec.targets.index(old[0]),
         notes=(
             f"statement {number + 1}, `{spec.compute.statements[number].text}`, converts {what}",
-            f"floats of 8 bits are converted from sm_{F8_CONVERSIONS} on, and moved as they are by any target",
+            f"8-bit floats are converted from sm_{F8_CONVERSIONS} on, and moved as they are by any target",
         ),
         help=f"write `targets: [{', '.join(kept)}]`",
     )

@@ -66,7 +66,7 @@ class Contract(Op):
 
     name = "contract"
     called = ("attention", "sdpa", "flash_attention", "einsum")
-    summary = "sums of products over modes, `sum(Q * K, D)`, and of what is computed of these, as in attention"
+    summary = "two products, `sum(Q * K, D)` and a second one of what is computed from the first, as in attention"
     has_reductions = has_lengths = True
     rate = "TFLOP/s"
     reserved = frozenset((
@@ -131,13 +131,11 @@ static: {D: 64, E: 64}
         for name in dict.fromkeys(names):
             dtype = tensors[name].dtype
             if dtype not in FACTORS:
-                message = f"a contraction multiplies no {dtype.value}"
+                message = f"a contraction cannot multiply {dtype.value}"
                 help = f"it multiplies {' or '.join(dtype.value for dtype in FACTORS)}"
                 ctx.say("CG118", message, "tensors", name, "dtype", help=help)
             elif dtype is not first.dtype:
-                message = (
-                    f"`{first.name}` is {first.dtype.value} and `{name}` is {dtype.value}; all factors are of one type"
-                )
+                message = f"`{first.name}` is {first.dtype.value} and `{name}` is {dtype.value}; factors have one type"
                 ctx.say("CG118", message, "tensors", name, "dtype", help=f"write `dtype: {first.dtype.value}`")
         for one in found.outer:
             assert one.product is not None and one.product.factor is not None

@@ -142,7 +142,7 @@ targets: [sm_80, sm_90a]            # each has its fastest atom: `cutegen explai
         alike = a.dtype is b.dtype or (a.dtype.is_f8 and b.dtype.is_f8)  # of which either kind multiplies the other
         for tensor in (a, b):
             if tensor.dtype not in FACTORS:
-                message = f"a {self.name} multiplies no {tensor.dtype.value}"
+                message = f"a {self.name} cannot multiply {tensor.dtype.value}"
                 help = f"it multiplies {', '.join(dtype.value for dtype in FACTORS)}"
                 ctx.say("CG118", message, "tensors", tensor.name, "dtype", help=help)
         if not alike and a.dtype in FACTORS and b.dtype in FACTORS:

@@ -57,13 +57,13 @@ class Op(ABC):
         """
         taken = [tensor for tensor in tensors if tensor.at]
         for tensor in taken:
-            message = f"`{tensor.name}` is taken at places, and `op: {self.name}` walks its tensors as they are"
+            message = f"`{tensor.name}` has `at`, and `op: {self.name}` cannot gather or scatter"
             help = "gather or scatter in an elementwise or a row kernel, before or after this one"
             ctx.say("CG143", message, "tensors", tensor.name, "at", key=True, help=help)
         viewed = [tensor for tensor in tensors if tensor.view is not None]
         for tensor in viewed:
-            message = f"`{tensor.name}` is a view, and `op: {self.name}` takes its tensors as arguments"
-            help = "declare it as a tensor of its own, and pass a view of torch such as `x[:, :n]`: it is not copied"
+            message = f"`{tensor.name}` is a view, and `op: {self.name}` has no views"
+            help = "declare it as an argument, and pass a torch view such as `x[:, :n]`, which is not copied"
             ctx.say("CG145", message, "tensors", tensor.name, "view", key=True, help=help)
         return not taken and not viewed
 

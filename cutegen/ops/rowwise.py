@@ -115,7 +115,7 @@ targets: [sm_80, sm_90a]
             message = f"no tensor has all modes: `{widest.name}` lacks `{lacks}`"
             help = "give one tensor all modes; the others broadcast along those that they lack"
             if any(tensor.at for tensor in tensors.values()):
-                help = "give one tensor that is not taken at places all modes, such as an output"
+                help = "give one tensor without `at` all modes, such as an output"
             ctx.say("CG129", message, "tensors", widest.name, "shape", help=help)
             return
         written, tensors = tensors, {tensor.name: tensor for tensor in with_elements(tuple(tensors.values()))}
@@ -206,8 +206,8 @@ def _check_taken_rows(ctx: Context, compute: Compute, tensors: Mapping[str, Tens
             )
             ctx.say("CG143", message, *path, key=True, help="gather along rows with `op: elementwise`, before this")
         elif any(over_rows(statement, (*row, *kept_modes(compute))) for statement in compute.statements):
-            message = f"`{tensor.name}` is taken at places, and `compute` reduces over the rows"
-            ctx.say("CG143", message, *path, key=True, help="gather or scatter in a kernel of its own")
+            message = f"`{tensor.name}` has `at`, and `compute` reduces over the rows"
+            ctx.say("CG143", message, *path, key=True, help="gather or scatter in a separate kernel")
 
 
 def _check_reductions(ctx: Context, compute: Compute, tensors: Mapping[str, Tensor], lead: Tensor) -> None:

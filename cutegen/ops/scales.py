@@ -27,7 +27,7 @@ def check_scales(ctx: Context, product: MatMul, number: int, tensors: Mapping[st
         if scale is None:
             continue
         if scale not in tensors:
-            say(ctx, CODE, f"`{scale}` is no tensor; a scale of `{name}` is one", number, place, _outside(scale))
+            say(ctx, CODE, f"`{scale}` is not a tensor, as a scale of `{name}` must be", number, place, _outside(scale))
         elif not _is_scale(ctx, tensors[name], tensors[scale], k, number, place):
             return
         else:
@@ -35,8 +35,8 @@ def check_scales(ctx: Context, product: MatMul, number: int, tensors: Mapping[st
     sizes = {block.size for tensor in found for block in tensor.blocks if block.of == k}
     if len(sizes) > 1:
         text = " and ".join(map(str, sorted(sizes)))
-        message = f"scales of blocks of {text} along `{k}`: a kernel sums one block at a time"
-        say(ctx, CODE, message, number, product.place, "give both scales one mode of blocks")
+        message = f"the scales have blocks of {text} along `{k}`, and a kernel sums one block at a time"
+        say(ctx, CODE, message, number, product.place, "give both scales the same mode of blocks")
 
 
 def _is_scale(ctx: Context, operand: Tensor, scale: Tensor, k: str, number: int, place: Place) -> bool:
@@ -62,7 +62,7 @@ def _is_scale(ctx: Context, operand: Tensor, scale: Tensor, k: str, number: int,
 
 def _outside(scale: str) -> str:
     """Where a factor stands that is the same along what is summed."""
-    return f"write it behind the product, as `(A @ B.T) * {scale}`"
+    return f"write it after the product, as `(A @ B.T) * {scale}`"
 
 
 def refuse_outside(ctx: Context, compute: Compute, tensor: Tensor) -> None:
@@ -71,8 +71,8 @@ def refuse_outside(ctx: Context, compute: Compute, tensor: Tensor) -> None:
         for node in walk(value):
             if isinstance(node, Name) and node.id == tensor.name:
                 of = tensor.blocks[0].of
-                message = f"`{tensor.name}` has blocks of `{of}`, and around a product tensors have the output's modes"
-                help = f"write it at the operand that it scales, as `(A * {tensor.name}) @ B.T`"
+                message = f"`{tensor.name}` has blocks of `{of}`; tensors of the epilogue have the output's modes"
+                help = f"multiply the operand that it scales, as in `(A * {tensor.name}) @ B.T`"
                 say(ctx, CODE, message, number, node.place, help)
                 return
 

@@ -20,19 +20,21 @@ def check_segmented(ctx: Context, compute: Compute, a: Tensor, b: Tensor, out: T
     mode, of = segments.mode, segments.of
     product = f"{out.name} = {a.name} @ {b.name}.T"
     if len(a.shape) != 2 or a.shape[0] != mode:
-        message = (
-            f"`{a.name}` is [{', '.join(a.shape)}]: the mode `{mode}`, which is cut into segments, is not its rows"
+        message = f"`{a.name}` is [{', '.join(a.shape)}]: `{mode}`, which is cut into segments, must be its first mode"
+        notes = (
+            f"in `{product}` segments are groups of rows: {a.name} must be [{mode}, K], and {b.name} [{of}, N, K]",
         )
-        notes = (f"in `{product}` the segments are of rows: {a.name} is [{mode}, K], and {b.name} [{of}, N, K]",)
         ctx.say("CG144", message, "tensors", a.name, "shape", notes=notes, help=f"write `shape: [{mode}, K]`")
         return False
     if any(coord.mode == mode for value in compute.values for coord in coords(value)):
         number, place = next((n, c.place) for n, v in enumerate(compute.values) for c in coords(v) if c.mode == mode)
         message = f"`coord({mode})`: the rows of `{mode}` are cut into segments, and have no coordinate in `compute`"
-        say(ctx, "CG144", message, number, place, "pass a tensor of rows with the coordinates")
+        say(ctx, "CG144", message, number, place, "pass the coordinates as a tensor with one value for each row")
         return False
     if len(b.shape) != BATCHED or b.shape[0] != of:
-        message = f"`{b.name}` is [{', '.join(b.shape)}], without a matrix for each segment along `{of}`"
+        message = (
+            f"`{b.name}` is [{', '.join(b.shape)}], and lacks the mode `{of}`, along which each segment has its matrix"
+        )
         help = f"write `shape: [{of}, {', '.join(b.shape[-2:])}]` at {b.name}, or leave `modes` out"
         ctx.say("CG144", message, "tensors", b.name, "shape", help=help)
         return False

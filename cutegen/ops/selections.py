@@ -29,11 +29,13 @@ def check_selections(ctx: Context, compute: Compute, tensors: Mapping[str, Tenso
             continue
         along_row = next((other for other in tensor.shape if other in walked), None)
         if tensor.reads:
-            message = f"`{tensor.name}` is read, and `{mode}` is a mode of what `compute` keeps of each row"
-            help = f"write `role: out` for what is kept, or give {tensor.name} a mode of another name"
+            message = f"`{tensor.name}` is read, and `{mode}` is the mode of the values that `compute` keeps of a row"
+            help = f"write `role: out`, or give {tensor.name} a mode of another name"
         elif along_row is not None:
-            message = f"`{tensor.name}` has the mode `{along_row}` of a row, and `{mode}` of what is kept of one"
-            help = f"leave {along_row} or {mode} out: an output has either a row's elements or what is kept of them"
+            message = (
+                f"`{tensor.name}` has the mode `{along_row}` of a row, and the mode `{mode}` of the values kept of one"
+            )
+            help = f"leave {along_row} or {mode} out: an output has either a row's elements or the values kept of them"
         else:
             continue
         ctx.say("CG129", message, "tensors", tensor.name, "shape", tensor.shape.index(mode), help=help)
@@ -45,7 +47,7 @@ def _of_selection(node: Select, static: Mapping[str, int]) -> Iterator[Problem]:
     """Yields problems of the modes of a selection."""
     name, mode, kept = node.function, node.mode, node.kept
     if kept == mode:
-        message = f"`{name}` keeps values of `{mode}` along a mode of their own, and not along `{mode}`"
+        message = f"the K values that `{name}` keeps need a mode of their own, other than `{mode}`"
         yield message, node.kept_place, f"write it as `{name}(x, {mode}, K)`, with the size of K in `static: {{K: 8}}`"
     for one, place in ((kept, node.kept_place), (mode, node.mode_place)):
         if one not in static:
@@ -55,7 +57,7 @@ def _of_selection(node: Select, static: Mapping[str, int]) -> Iterator[Problem]:
             return
     if static[kept] > MOST_KEPT:
         message = f"`{name}` keeps {static[kept]} values of a row, and at most {MOST_KEPT} are possible"
-        yield message, node.kept_place, "each takes a round over the row: sort rows in torch for more"
+        yield message, node.kept_place, "each takes a pass over the row; for more, sort the rows in torch"
     if static[kept] > static[mode]:
         message = f"`{name}` keeps {static[kept]} of {static[mode]} values: `{kept}` is larger than `{mode}`"
         yield message, node.kept_place, f"write `{kept}: {static[mode]}` under `static`, or less"

@@ -38,17 +38,17 @@ def _check_index(ctx: Context, tensor: Tensor, mode: str, index: Tensor) -> None
     """The places along a mode are integers of 32 or 64 bits, which the kernel reads at its own coordinates."""
     path = ("tensors", tensor.name, "at", mode)
     if index.dtype not in INDEX_DTYPES:
-        message = f"the places along `{mode}` of `{tensor.name}` are {index.dtype.value} in `{index.name}`"
+        message = f"`{index.name}`, which holds the places along `{mode}` of `{tensor.name}`, is {index.dtype.value}"
         ctx.say("CG143", message, *path, help=f"give `{index.name}` the type i64 or i32")
     elif index.role != "in":
-        message = f"`{index.name}`, which has the places along `{mode}` of `{tensor.name}`, is {index.role}"
+        message = f"`{index.name}`, which holds the places along `{mode}` of `{tensor.name}`, is {index.role}"
         ctx.say("CG143", message, *path, help="places are read only: write them in another kernel")
     elif index.at:
-        message = f"`{index.name}`, which has the places along `{mode}` of `{tensor.name}`, is itself taken at places"
-        ctx.say("CG143", message, *path, help="look the places up in a kernel of their own")
+        message = f"`{index.name}`, which holds the places along `{mode}` of `{tensor.name}`, has `at` itself"
+        ctx.say("CG143", message, *path, help="gather the places in a separate kernel")
     elif not index.modes or index.modes != index.shape:
-        message = f"`{index.name}`, which has the places along `{mode}`, is [{', '.join(index.shape)}]"
-        ctx.say("CG143", message, *path, help="give it one place for each coordinate along named modes")
+        message = f"`{index.name}`, which holds the places along `{mode}`, is [{', '.join(index.shape)}]"
+        ctx.say("CG143", message, *path, help="give it modes with names; a 1 is not possible")
     elif set(index.modes) & set(tensor.modes):
         both = next(m for m in index.modes if m in tensor.modes)
         message = f"`{tensor.name}` has the mode `{both}`, along which `{index.name}` has a place for each coordinate"
@@ -63,12 +63,12 @@ def _check_together(ctx: Context, tensor: Tensor, known: Mapping[str, Tensor]) -
     other = next((known[name] for _, name in tensor.at if known[name].shape != first.shape), None)
     if other is not None:
         message = f"`{other.name}` is [{', '.join(other.shape)}], and `{first.name}` [{', '.join(first.shape)}]"
-        notes = (f"both have places in `{tensor.name}`: one pair of places gives one element",)
+        notes = (f"both hold places in `{tensor.name}`: each element needs a place in both",)
         ctx.say("CG143", message, *path, key=True, notes=notes, help="give both the same shape")
     axes = [i for i, mode in enumerate(tensor.shape) if mode in taken]
     if axes[-1] - axes[0] + 1 != len(axes):
-        message = f"the modes of `{tensor.name}` that are taken at places, {' and '.join(taken)}, are not neighbours"
-        ctx.say("CG143", message, *path, key=True, help="pass a view with these modes side by side, such as `x.mT`")
+        message = f"the modes of `{tensor.name}` in `at`, {' and '.join(taken)}, are not adjacent"
+        ctx.say("CG143", message, *path, key=True, help="pass a view in which they are adjacent, such as `x.mT`")
     elif tensor.writes and axes[0]:
         message = f"`{tensor.name}` is written at places along `{tensor.shape[axes[0]]}`, which is not its first mode"
         help = "write that mode first, name the contiguous one with `major`, and pass a view such as `x.mT`"
@@ -83,6 +83,6 @@ def _check_walked(ctx: Context, tensors: tuple[Tensor, ...]) -> None:
             if other is None:
                 continue
             message = f"`{mode}` is a mode of `{other.name}`, and along it `{tensor.name}` is taken at `{name}`"
-            notes = ("a mode that is taken at places has a size in memory, and no coordinate in `compute`",)
+            notes = ("a mode in `at` exists in memory only, and has no coordinate in `compute`",)
             help = f"give the mode of `{tensor.name}` another name"
             ctx.say("CG143", message, "tensors", tensor.name, "at", mode, key=True, notes=notes, help=help)

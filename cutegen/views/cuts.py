@@ -168,7 +168,7 @@ def _range(item: str, index: Index, known: Mapping[str, int], what: str) -> tupl
     length = (stop - start).knowing(known)
     size = (stop - start).quotient(index.step) or length.quotient(index.step)
     if size is None:
-        message = f"{what} takes one of every {index.step} elements, and {length.text()} may be no multiple of that"
+        message = f"{what} takes one of every {index.step} elements, and {length.text()} may not be a multiple of that"
         raise ViewError(message, f"write the size in the argument's shape as a multiple, such as `{index.step}*N`")
     _check_within(start, stop, size, whole, known, what)
     return start, size

@@ -7,7 +7,7 @@ import re
 from making.repository import ROOT
 
 FOLDER = ROOT / "docs" / "recipes"
-PAGES = ("tensors", "rows", "gemm", "torch", "checks", "speed")
+PAGES = ("tensors", "rows", "gemm", "attention", "torch", "checks", "speed")
 """In the order in which they are read; later ones use specs of earlier ones."""
 
 _QUESTION = re.compile(r"^## (.+)$", re.MULTILINE)

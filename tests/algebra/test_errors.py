@@ -104,7 +104,7 @@ WRONG = [
     ("complement(«(2,2):(2,3)», 12)", "the stride 3 of 2:3 falls into the 4 offsets", "a stride of 4 or more"),
     ("complement(«(4,4):(1,1)», 12)", "falls into the 4 offsets", None),
     ("left_inverse(«(2,2):(2,3)»)", "below the 4 offsets", "divide each other"),
-    ("left_inverse(«(2,2,2):(1,3,7)»)", "no multiple of the stride 3", None),
+    ("left_inverse(«(2,2,2):(1,3,7)»)", "not a multiple of the stride 3", None),
     ("logical_product(3:6, «(6,3):(4,48)»)", "cannot be laid out as", None),
     ("«blocked_product((6):(1), 4:1)»", "cannot be paired", "parentheses"),
     ("make_layout_tv(«(4,8):(16,1)», (4,4))", "does not number 32 threads from 0 to 31", "(4,8):(8,1)"),

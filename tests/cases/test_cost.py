@@ -208,7 +208,7 @@ def test_the_first_call_of_a_group_stands_for_all_of_it() -> None:
     [
         (
             ["{for: {M: '<= 64', cost: least}, mma: {atom: wgmma}}", "{for: {cost: least}, mma: {atom: wgmma}}"],
-            "other sizes than case 1",
+            "different conditions on sizes",
         ),
         (["{for: {align: 32, cost: least}, mma: {atom: wgmma}}", "{mma: {atom: wgmma}}"], "any alignment"),
         (["{for: {cost: least}, mma: {atom: mma_sync}}"], "no estimate"),

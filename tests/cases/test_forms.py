@@ -209,4 +209,4 @@ def test_a_case_of_the_table_has_a_line_and_what_repeats_another_constant_has_no
     table = module.text[module.text.index("\nCASES = (") :].split("\n)\n")[0].split("\n")[2:]
     assert len(table) > 20 and all(row.startswith("    Case(") and row.endswith("),") for row in table)
     assert "KIND_R:" not in module.text and "    KIND_R = property(lambda self: self.KIND_C)" in module.text
-    assert "slices in these columns" in module.text  # though `slices` may have a number
+    assert "slices of the epilogue in these columns" in module.text  # though `slices` may have a number

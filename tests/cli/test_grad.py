@@ -98,7 +98,7 @@ def test_json() -> None:
     (
         (["--wrt", "Q"], "softmax has no tensor `Q`"),
         (["--wrt", "X,,"], "is no list of names"),
-        (["--of", "X"], "`X` is no output of floats"),
+        (["--of", "X"], "`X` is not an output of floats"),
         (["--kernel", "other"], "there is no kernel `other`"),
         (["-o", "x.txt"], "is not a YAML file"),
     ),

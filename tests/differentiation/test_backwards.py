@@ -350,7 +350,7 @@ REFUSED = {
     "an output": ("", ["Y = X * X"], ["Y"], (), "`Y` is written and not read"),
     "whole numbers": ("", ["Y = X * T"], ["T"], (), "`T` has whole numbers, i32"),
     "no dependence": ("", ["Y = round(X)"], (), (), "depends on `X` in a way that has a gradient"),
-    "no such output": ("", ["Y = X * X"], (), ["X"], "`X` is no output of floats"),
+    "no such output": ("", ["Y = X * X"], (), ["X"], "`X` is not an output of floats"),
 }
 
 

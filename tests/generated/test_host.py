@@ -243,7 +243,7 @@ def test_what_does_not_fit_is_told_with_what_was_given(product: ModuleType) -> N
 
 
 def test_strides_of_a_mode_of_size_1_mean_nothing(product: ModuleType) -> None:
-    """As torch makes them: that of K is no multiple of 16 bytes, and the kernel would step along it."""
+    """As torch makes them: that of K is not a multiple of 16 bytes, and the kernel would step along it."""
     a, b = torch.randn(34, 1), torch.randn(8, 1)
     assert b.stride() == (1, 1)
     assert torch.allclose(plain(product.product(on_device(a), on_device(b))), a @ b.T)

@@ -85,7 +85,7 @@ def test_every_code_about_a_schedule_is_said_by_a_rule_or_by_inference() -> None
     [
         (COPY, {"N: 128}": "N: «100}"}, "predication of N is none and its tile is 128", "N: 100}", "N: 128}"),
         (GEMM, {"{M: 128": "{M: «100"}, "100 = 1 * 64 + 36", "M: 100", "M: 128"),
-        (INNER, {"- {M: 512,": "- «{M: 16,"}, "24 tiles, no multiple of 256 threads", "{M: 16,", "{M: 512,"),
+        (INNER, {"- {M: 512,": "- «{M: 16,"}, "24 tiles, not a multiple of 256 threads", "{M: 16,", "{M: 512,"),
     ],
 )
 def test_listed_shapes_are_shapes_that_the_kernel_accepts(

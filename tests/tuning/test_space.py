@@ -120,7 +120,7 @@ def test_a_tile_that_lint_refuses_is_counted_by_its_code() -> None:
     text = TUNED.replace("[2, 3, 4]", "[2, 3]")
     found = sifted(text, space_of(text).schedules(0))
     by = [one.by for one in found if isinstance(one, Dropped)]
-    # 100 is no multiple of 16 threads with 4 neighbours, for each number of stages; one schedule is the spec's own.
+    # 100 is not a multiple of 16 threads with 4 neighbours, for each number of stages; one schedule is the spec's own.
     assert len(by) == 3 and by.count(DUPLICATE) == 1
     assert {one.schedule["tiler"]["M"] for one in found if isinstance(one, Dropped) and one.by != DUPLICATE} == {100}
 

@@ -162,7 +162,7 @@ def test_a_limit_of_tiles_that_is_too_low_is_found(tmp_path: Path) -> None:
 def test_a_size_is_changed_in_tensors_of_its_blocks_too(tmp_path: Path) -> None:
     """Else the call would be wrong in two ways, and either may be said."""
     host = host_of(WHOLE, tmp_path)
-    (check,) = named(host, "no multiple of 16 threads")
+    (check,) = named(host, "not a multiple of 16 threads")
     assert check.run() == ""
 
 

@@ -10,7 +10,7 @@ from cutegen.errors import CutegenError
 
 Kind = Literal[
     "out-of-bounds",  # a global or shared access outside of what the tensor or the block owns
-    "misaligned",  # an address that is no multiple of the access's size
+    "misaligned",  # an address that is not a multiple of the access's size
     "write-to-input",
     "never-written",  # an uninitialised value, or one that PTX leaves open, decides an address, a branch or a result
     "output-not-written",

@@ -40,7 +40,7 @@ def refused_cluster(grid: Sequence[int], cluster: Sequence[int], most: int) -> s
     """
     for axis, size, blocks in zip("xyz", cluster, grid, strict=True):
         if size < 1 or blocks % size:
-            return f"cluster {tuple(cluster)}: the grid {tuple(grid)} is no multiple of {size} along {axis}"
+            return f"cluster {tuple(cluster)}: the grid {tuple(grid)} is not a multiple of {size} along {axis}"
     size = cluster[0] * cluster[1] * cluster[2]
     if size > most:
         hint = f", or {LARGEST_CLUSTER} where the kernel allows sizes that are not portable" * (most < LARGEST_CLUSTER)

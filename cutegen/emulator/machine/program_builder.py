@@ -178,7 +178,7 @@ class _Builder:
         if numbers[0] > 15:
             reader.fail(f"barrier {numbers[0]} of 0 to 15")
         if len(numbers) > 1 and (numbers[1] % WARP or not numbers[1]):
-            reader.fail(f"{numbers[1]} threads, no multiple of {WARP}")
+            reader.fail(f"{numbers[1]} threads, not a multiple of {WARP}")
         return numbers[0], numbers[1] if len(numbers) > 1 else None
 
     def _register_barrier(self, reader: InstructionReader) -> tuple[int, int]:
@@ -188,7 +188,7 @@ class _Builder:
         if not isinstance(number, Register) or not isinstance(count, Immediate) or count.width is not None:
             reader.fail("a count that is no constant")
         if count.bits % WARP or not count.bits:
-            reader.fail(f"{count.bits} threads, no multiple of {WARP}")
+            reader.fail(f"{count.bits} threads, not a multiple of {WARP}")
         return self.slots[number.name], count.bits
 
     def _arrival(self, instruction: Instruction) -> Operation:

@@ -189,7 +189,7 @@ class GlobalAccess:
         return arena, index
 
     def aligned(self, address: Array, offset: int, size: int, mask: Mask, instruction: Instruction) -> None:
-        """Raises Stop if `address` + `offset` is no multiple of `size`, a power of two, in a lane of the mask."""
+        """Raises Stop if `address` + `offset` is not a multiple of `size`, a power of two, in a lane of the mask."""
         if not (int(np.bitwise_or.reduce(address, axis=None)) | offset) & (size - 1):
             return
         wrong = (address.astype(np.int64) + offset) % size != 0

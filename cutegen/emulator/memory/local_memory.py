@@ -98,7 +98,7 @@ class LocalMemory:
             raise Stop("out-of-bounds", text, instruction, lane)
         if has_any(bad := rows % size != 0):
             lane = first_lane(bad, self.shape)
-            text = f"{what} {value_at(rows, lane, self.shape)}, no multiple of {size}"
+            text = f"{what} {value_at(rows, lane, self.shape)}, not a multiple of {size}"
             raise Stop("misaligned", text, instruction, lane)
         return rows
 

@@ -77,8 +77,8 @@ def outside(
 def misaligned(
     places: Array, bad: Array, size: int, align: int, shape: tuple[int, int], instruction: Instruction
 ) -> Stop:
-    """The fault of the first of the lanes `bad`, whose address in `places` is no multiple of `align`."""
+    """The fault of the first of the lanes `bad`, whose address in `places` is not a multiple of `align`."""
     lane = first_lane(bad, shape)
     where = value_at(places, lane, shape) - BASE
-    text = f"{instruction.opcode} of {size} bytes of shared memory at byte {where}, no multiple of {align}"
+    text = f"{instruction.opcode} of {size} bytes of shared memory at byte {where}, not a multiple of {align}"
     return Stop("misaligned", text, instruction, lane, address=where)

@@ -58,7 +58,7 @@ class BoxOperand:
             raise Stop("tensor-map", text, self.instruction, lane)
         if tensor.box[0] * tensor.itemsize % PIECE:
             size = tensor.box[0] * tensor.itemsize
-            text = f"a box of {size} bytes along its innermost mode, no multiple of {PIECE}"
+            text = f"a box of {size} bytes along its innermost mode, not a multiple of {PIECE}"
             raise Stop("tensor-map", text, self.instruction, lane)
         return tensor, address
 

@@ -28,4 +28,4 @@ def rows(spec: KernelSpec, say: Say) -> None:
         elif size % UNIT or not 2 * UNIT <= size <= MOST_DEPTH:
             near = min(max(-(-size // UNIT) * UNIT, 2 * UNIT), MOST_DEPTH)
             message = f"{mode} is {size}, and products take multiples of {UNIT} from {2 * UNIT} to {MOST_DEPTH}"
-            say(message, "static", mode, help=f"{near} would work, with zeros behind its rows")
+            say(message, "static", mode, help=f"{near} would work, if you pad the rows with zeros")

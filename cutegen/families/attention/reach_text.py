@@ -29,7 +29,7 @@ def reach_lines(
     if not bounds:
         yield f"first_tile, tiles = cutlass.Int32(0), cute.ceil_div({size}, {block_keys})"
         return
-    yield f"# The places of {walked} that count for some row of the tile: the others are neither loaded nor multiplied"
+    yield f"# The range of {walked} that counts for some row of the tile: the rest is neither loaded nor multiplied"
     places = [(bound, _place(bound, sizes)) for bound in bounds]
     asked = {name for name in ("first_row", "last_row") if any(name in place for _, place in places)}
     if asked or followed:

@@ -33,7 +33,7 @@ class RowText(TileText):
         lines += [line for t in shared for line in self.load(t)] + self.loads(True, self.read_by(values))
         undefined = {one.above for one in self.walked.carried if one.above is not None}
         for name in sorted(undefined):
-            lines.append("# Above minus infinity nothing is a number, where there is anything")
+            lines.append("# A row whose scores are all -inf gives NaN; one without scores does not")
             size = self.names.sizes[self.walked.walked]
             lines.append(f"is_lowest = {self.held[name]}[row] == {MINUS_INFINITY} and {size} > 0")
             lines.append('undefined = cutlass.Float32(float("nan")) if is_lowest else cutlass.Float32(0.0)')

@@ -264,7 +264,7 @@ class TileText:
         held, above = self.held[one.name], self.above[one.name]
         yield f"largest = cutlass.Float32({values}.reduce(cute.ReductionOp.MAX, {MINUS_INFINITY}, 0))"
         yield f"largest = cute.arch.fmax(quad_max(largest), {held}[row], nan=True)"
-        yield "# What is relative to an infinity would be NaN: all of it is 0 so far"
+        yield "# While all scores are -inf, they are taken relative to 0: -inf - (-inf) would be NaN"
         yield f"{above} = cutlass.Float32(0.0) if largest == {MINUS_INFINITY} else largest"
         if any(other.above == one.name for other in self.walked.carried):
             fast = ", fastmath=True" if self.spec.schedule.fast_math else ""

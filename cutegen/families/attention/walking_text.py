@@ -56,7 +56,9 @@ def tile_constants(plan: WalkingPlan) -> Iterator[Constant]:
     found = plan.walked
     rows, keys = found.rows[0], found.walked
     yield Constant(block_of(rows), str(plan.row_block), "rows of a tile", f"schedule.tiler.{rows}")
-    yield Constant(block_of(keys), str(plan.key_block), "that are multiplied at a time", f"schedule.tiler.{keys}")
+    yield Constant(
+        block_of(keys), str(plan.key_block), f"of {keys} that are multiplied at a time", f"schedule.tiler.{keys}"
+    )
     for mode in found.depths:
         yield Constant(block_of(mode), str(plan.tile[mode]), "", "static")
 

@@ -54,7 +54,7 @@ def require_divisible(spec: KernelSpec, report: Report, mode: str, divisor: int,
         near = near if near <= MAX_SIZE else near - divisor
         report.say(
             "CG220",
-            f"{mode} is fixed at {size}, which is no multiple of {divisor}",
+            f"{mode} is fixed at {size}, which is not a multiple of {divisor}",
             "static",
             mode,
             notes=(f"{size} = {size // divisor} * {divisor} + {size % divisor}", why),

@@ -66,7 +66,7 @@ def _other_partition(plan: ElementwisePlan) -> Iterator[str]:
         for side, own, extent in zip(layouts.mode_sizes(plan.thread_layout), run, plan.tiler, strict=True):
             if extent % (side * own):
                 each = f" with {count(own, 'element')} each" if own > 1 else ""
-                yield f"{extent} is no multiple of {count(side, 'thread')}{each}"
+                yield f"{extent} is not a multiple of {count(side, 'thread')}{each}"
         if prod(run) not in (1, vector) and vector > 1:
             yield f"the threads deal out {count(prod(run), 'element')} at a time, and an access has {vector}"
 

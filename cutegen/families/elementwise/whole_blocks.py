@@ -28,7 +28,7 @@ def covered(plan: ElementwisePlan) -> dict[str, int]:
 def refused(spec: Spec, sizes: Mapping[str, int]) -> str | None:
     """Why the host refuses the sizes: an inner partition's tiles are no whole number of blocks, and must be."""
     threads, tiles = _threads_to_fill(spec), _tiles(spec, sizes)
-    return f"{tiles} tiles, no multiple of {threads} threads" if threads is not None and tiles % threads else None
+    return f"{tiles} tiles, not a multiple of {threads} threads" if threads is not None and tiles % threads else None
 
 
 def accepted(spec: Spec, sizes: dict[str, int]) -> dict[str, int] | None:

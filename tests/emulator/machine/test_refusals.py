@@ -182,7 +182,7 @@ def test_ptxas_agrees(tmp_path: Path) -> None:
     ("body", "why"),
     [
         ("ld.f32 %r5, [smem];", "smem is no variable in generic memory"),
-        ("bar.sync 1, 48;", "48 threads, no multiple of 32"),
+        ("bar.sync 1, 48;", "48 threads, not a multiple of 32"),
         ("cp.async.ca.shared.global [smem], [%rd0], 4, %p1;", "%p1 has 1 bits"),
         ("cp.async.ca.shared.global.L2::cache_hint [smem], [%rd0], 4, %rd5;", "modifier .L2::cache_hint"),
         ("ld.relaxed.gpu.global.b32 %r5, [%rd0];", "modifier .relaxed"),

@@ -67,7 +67,7 @@ def test_a_guard_keeps_the_others_as_they_were() -> None:
         ("st.local.b32 [%rd6], %r39;\nld.local.b32 %r5, [%rd6];\nst.global.b32 [%rd5], %r5;", "never-written", "%r39"),
         ("st.local.b32 [%rd6+16], %r0;", "out-of-bounds", "st of 4 bytes of local memory at byte 24; the thread"),
         ("ld.local.b32 %r5, [%rd6+-12];", "out-of-bounds", "at byte -4"),
-        ("st.local.b32 [%rd6+2], %r0;", "misaligned", "at byte 10, no multiple of 4"),
+        ("st.local.b32 [%rd6+2], %r0;", "misaligned", "at byte 10, not a multiple of 4"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_told(body: str, kind: str, text: str) -> None:

@@ -165,7 +165,7 @@ def test_launches_that_no_device_takes() -> None:
     assert refused_cluster((16, 1, 1), (16, 1, 1), 16) == "" == refused_cluster((16, 1, 1), (8, 1, 1), 8)
     assert "16 blocks, at most 8" in refused_cluster((16, 1, 1), (16, 1, 1), 8)
     given, _ = bound(4, "inout")
-    for cluster, why in ((3, "no multiple of 3 along x"), ((2, 2, 1), "no multiple of 2 along y")):
+    for cluster, why in ((3, "not a multiple of 3 along x"), ((2, 2, 1), "not a multiple of 2 along y")):
         with pytest.raises(RefusedLaunch, match=why):
             go(cluster_kernel(BOTH), given, grid=4, block=64, cluster=cluster)
     with pytest.raises(RefusedLaunch, match="at most 16"):

@@ -69,7 +69,7 @@ def test_the_host_code_says_how_large_a_cluster_is(shape: tuple[int, int, int]) 
     assert [asked.cluster for (asked,) in emulated.launches] == [shape]
 
 
-@pytest.mark.parametrize(("shape", "why"), [((2, 8, 1), "the grid (3, 8, 1) is no multiple of 2 along x")])
+@pytest.mark.parametrize(("shape", "why"), [((2, 8, 1), "the grid (3, 8, 1) is not a multiple of 2 along x")])
 def test_a_grid_that_clusters_do_not_divide(shape: tuple[int, int, int], why: str) -> None:
     y = torch.zeros((3, 8), dtype=torch.int32)
     with pytest.raises(FaultError, match=re.escape(why)):

@@ -53,7 +53,7 @@ def test_static_sizes_that_cannot_fill_blocks_leave_no_case() -> None:
 
 def test_the_host_refuses_blocks_that_are_not_whole() -> None:
     free = inner({"M": "none", "N": "none"})
-    assert free.family.refused(free, {"M": 2, "N": 260}) == "65 tiles, no multiple of 64 threads"
+    assert free.family.refused(free, {"M": 2, "N": 260}) == "65 tiles, not a multiple of 64 threads"
     assert free.family.refused(free, {"M": 2, "N": 256}) is None
     assert free.family.accepted(free, {"M": 2, "N": 260}) == {"M": 128, "N": 260}
     masked = inner({"M": "mask", "N": "none"})

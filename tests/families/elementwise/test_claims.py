@@ -143,7 +143,7 @@ COVERAGE: list[Row] = [
     ("threads of inner_outer", "inner_outer", lambda p: replace(p, threads=16), "16 threads run"),
     ("tiler too long", "thread_value", lambda p: replace(p, tiler=(8, 33)), "never met"),
     ("tiler too short", "thread_value", lambda p: replace(p, tiler=(7, 32)), "outside"),
-    ("inner's tiler", "inner_outer", lambda p: replace(p, tiler=(9, 16)), "no multiple of 4 threads"),
+    ("inner's tiler", "inner_outer", lambda p: replace(p, tiler=(9, 16)), "not a multiple of 4 threads"),
     (
         "value layout with a gap",
         "thread_value",
@@ -163,7 +163,12 @@ COVERAGE: list[Row] = [
         lambda p: replace(p, tiler=(8, 16)),
         "with 4 elements each",
     ),
-    ("runs down the columns", "inner_outer in runs", lambda p: replace(p, run=(4, 1)), "no multiple of 4 threads with"),
+    (
+        "runs down the columns",
+        "inner_outer in runs",
+        lambda p: replace(p, run=(4, 1)),
+        "not a multiple of 4 threads with",
+    ),
     (
         "runs of half an access",
         "inner_outer in runs",

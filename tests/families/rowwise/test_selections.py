@@ -219,7 +219,7 @@ STATIC = "static: {N: 40, K: 3}\n"
         ("topk(X, N, K)", "topk(X, N, 8)", "CG120",
          "`topk` takes a value, the mode that it goes along, and a mode for what it selects"),
         ("V = topk(X, N, K)", "V = topk(X, N, N)", "CG127",
-         "`topk` keeps values of `N` along a mode of their own, and not along `N`"),
+         "the K values that `topk` keeps need a mode of their own, other than `N`"),
         ("V = topk(X, N, K)", "V = topk(X, N, K) / var(topk(X, N, K), K)", "CG127",
          "`var` goes along `K`, of what is kept of a row"),
         ("V = topk(X, N, K)", "V = topk(X, N, K) - sum(X * argtopk(X, N, K), N, K)", "CG127",
@@ -229,9 +229,9 @@ STATIC = "static: {N: 40, K: 3}\n"
         ("V: {shape: [M, K]", "V: {shape: [K, M]", "CG129",
          "the modes of `V` are in another order than those of `X`"),
         ("V: {shape: [M, K]", "V: {shape: [M, N, K]", "CG129",
-         "`V` has the mode `N` of a row, and `K` of what is kept of one"),
+         "`V` has the mode `N` of a row, and the mode `K` of the values kept of one"),
         ("f32, role: out", "f32, role: inout", "CG129",
-         "`V` is read, and `K` is a mode of what `compute` keeps of each row"),
+         "`V` is read, and `K` is the mode of the values that `compute` keeps of a row"),
     ],
 )  # fmt: skip
 def test_what_is_no_selection_is_told(old: str, new: str, code: str, message: str) -> None:

@@ -82,7 +82,7 @@ def test_a_mistake_is_found(broken: str, old: str, new: str, tmp_path: Path) -> 
         (
             "Y: {shape: [M, N], dtype: bf16, role: out}",
             "Y: {shape: [M], dtype: bf16, role: out}",
-            "not taken at places",
+            "without `at`",
         ),
     ],
 )

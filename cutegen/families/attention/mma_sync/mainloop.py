@@ -148,7 +148,7 @@ def prologue(plan: AttentionPlan) -> Body:
     (left,), (right, values) = plan.lefts, plan.rights
     return (
         Note(f"Prologue: {left.tensor.name} with the first tile of {right.tensor.name}, then tiles of"),
-        Note(f"{values.tensor.name} and {right.tensor.name} by turns, each a group of copies to wait for"),
+        Note(f"{values.tensor.name} and {right.tensor.name} in turn, each a group of copies to wait for"),
         *copy(left, "row_tile", "0", size(left)),
         For("stage", "cutlass.range_constexpr(STAGES)", (
             *walked_copy(plan, (right,), "stage", "stage"),
@@ -261,9 +261,9 @@ def mainloop_together(plan: AttentionPlan) -> Body:
 def epilogue(plan: AttentionPlan) -> Body:
     names = [x.tensor.name for x in plan.outputs]
     over = tuple(x.tensor.name for x in plan.loaded)
-    go = "{} goes to shared memory, where the stages were, and comes back in rows"
+    go = "{} goes through shared memory, where the stages were, to be stored in whole rows"
     if len(names) > 1:
-        go = "{} go to shared memory, where the stages were, and come back in rows"
+        go = "{} go through shared memory, where the stages were, to be stored in whole rows"
     staged = (
         Note(go.format(" and ".join(names))),
         CpAsyncWaitGroup("0"),

@@ -195,12 +195,14 @@ def constants_of(plan: AttentionPlan) -> tuple[Constant, ...]:
         Constant("THREADS", "WARPS * 32", "", "schedule.mma.warps"),
         Constant("ROWS", str(plan.rows_of_thread), "of a thread", "schedule.mma.warps"),
         Constant("STAGES", str(plan.stages), "of each tensor that is walked", "schedule.pipeline.stages"),
-        Constant("K_BLOCKS", str(plan.pairs[0].steps), "products of a tile of scores", "static"),
+        Constant("K_BLOCKS", str(plan.pairs[0].steps), "steps of the first product", "static"),
         *(
-            Constant(steps_of(pair), str(pair.steps), f"products of a tile of {pair.left.tensor.name}", "static")
+            Constant(steps_of(pair), str(pair.steps), f"steps of the product of {pair.left.tensor.name}", "static")
             for pair in plan.pairs[1:]
         ),
-        Constant("N_BLOCKS", str(plan.outer_steps), "products that follow", f"schedule.tiler.{plan.walked.walked}"),
+        Constant(
+            "N_BLOCKS", str(plan.outer_steps), "steps of the second product", f"schedule.tiler.{plan.walked.walked}"
+        ),
         Constant("SMEM_BYTES", str(plan.smem_bytes), "of shared memory", "schedule.pipeline.stages"),
         Constant("MOST_TILES", "2**31 - 1", "", "schedule.tiler"),
     )

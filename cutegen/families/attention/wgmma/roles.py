@@ -38,11 +38,11 @@ def opening(plan: WarpgroupAttentionPlan) -> Body:
     memory: list[Statement] = [Code("smem = cutlass.memory.SmemAllocator()")]
     for one in declared:
         if one.within:
-            memory += [Note(f"{one.title} takes the place of {plan.q.tensor.name} at the end"), Overlay(one)]
+            memory += [Note(f"{one.title} reuses the memory of {plan.q.tensor.name} at the end"), Overlay(one)]
         else:
             memory.append(Allocate(one))
     single, stages = barriers[:1], barriers[1:]
-    note = f"Barriers: {plan.q.tensor.name} has come; of each stage, that it has come, and that all have read it"
+    note = f"Barriers: {plan.q.tensor.name} is loaded; for each stage, it is loaded, and all consumers have read it"
     each = For("stage", "cutlass.range_constexpr(STAGES)", tuple(Initialise(one, "stage") for one in stages))
     start = If("tidx == 0", (*(Initialise(one, "0") for one in single), each, FenceInitialised()))
     return (
@@ -169,7 +169,7 @@ def mainloop(plan: WarpgroupAttentionPlan) -> Body:
         Wait(f"full_{v}", "before", "phase_before"),
         products(plan, "(key_tile + 1,)", fenced=False),
         *next_turn(plan),
-        Note("The scores are there; the products of the tile before run on"),
+        Note("The scores are complete; the second product of the previous tile still runs"),
         Drain(1),
         release(k, "stage"),
         compute,
@@ -191,7 +191,7 @@ def mainloop(plan: WarpgroupAttentionPlan) -> Body:
         walk = For("part", f"cutlass.range_constexpr({parts})", (some,))
     return (
         If("tiles > 0", first),
-        Note("The stages of a tile and of the one before; phases flip when they wrap around"),
+        Note("The stages of a tile and of the previous one; phases flip when they wrap around"),
         Let("before, phase_before", "cutlass.Int32(0), cutlass.Int32(0)"),
         Let("stage, phase", "cutlass.Int32(1), cutlass.Int32(0)"),
         walk,
@@ -206,7 +206,7 @@ def negated(plan: WarpgroupAttentionPlan) -> Body:
     if not plan.folds:
         return ()
     place, held = "(group, 0)", "(row_tile, group)"  # the part of a cell that loads bring
-    rows, note = plan.q.tensor.name, "The factor is negative: scores get the other sign, and with it the other order"
+    rows, note = plan.q.tensor.name, "The factor is negative: negate all scores, so that the largest is found"
     body = (
         Note(note),
         Included(f"{FOLDER}/negated.j2", None, (Write((rows,), place, held, updates=True),)),

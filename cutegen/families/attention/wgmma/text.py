@@ -196,7 +196,7 @@ def _factor_lines(plan: WarpgroupAttentionPlan, rows: RowText) -> list[str]:
         lines = [f"factor = cutlass.Float32({rows.folded.factor.value!r})"]
     lines += [
         "magnitude = cute.arch.fmax(factor, -factor)",
-        "# Not 0, so that minus infinity stays the least",
+        "# At least 2^-126, since 0 times minus infinity would be NaN",
         f"steep = cute.arch.fmax(magnitude, {LEAST}) * {LOG2_E}",
     ]
     return lines

@@ -53,7 +53,7 @@ def run(spec: Spec, say: Say) -> None:
         "thread_value": "neighbours in the order of the value layout, in aligned powers of two",
     }[schedule.partition or "thread_value"]
     say(
-        f"an access of {vector} elements, and a thread has {found} in a row along {output.major}",
+        f"an access has {vector} elements, and a thread has {found} neighbours along {output.major}",
         *BITS,
         notes=(f"{schedule.copy.bits} bits / {widest_bits(spec)} bits = {vector} elements", f"{found}: {reason}"),
         help=partial(_better_bits, spec, say.code),

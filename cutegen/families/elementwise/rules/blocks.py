@@ -6,7 +6,7 @@ from cutegen.families.elementwise.schedule import Spec
 from cutegen.families.elementwise.tiles import block_tile, parts_of_tile
 from cutegen.lint.rule import Say
 
-_HELP = "give {} a divisor or a multiple of that along it, or make blocks of a power of two"
+_HELP = "give {} a divisor or a multiple of that along it, or write a power of two as the size of a block"
 
 
 def divided(spec: Spec, say: Say) -> None:
@@ -24,7 +24,7 @@ def divided(spec: Spec, say: Say) -> None:
             if (part := next(parts, None)) is None:
                 continue
             what, whose = f"threads take {part} at a time of a tile's {extent} along {block.of}", "the threads"
-        notes = ("CuTe divides such a tensor where one of both is a multiple of the other",)
+        notes = ("CuTe divides such a tensor only if one of the two is a multiple of the other",)
         message = f"{what}, and blocks of `{block.mode}` have {block.size}"
         say(message, "modes", block.mode, "size", notes=notes, help=_HELP.format(whose))
         return

@@ -27,7 +27,7 @@ class Multiplying(Storing, Scaling):
         more = Code(f"cute.arch.setmaxregister_increase({registers})")
         empty = (
             Region("schedule.mma", "sums of nothing", (
-                If("k_tiles == 0", (Code("acc.fill(0.0)  # no product is added to it, in any tile"),)),
+                If("k_tiles == 0", (Code("acc.fill(0.0)  # K is 0: there are no products to add"),)),
             )),
         ) if plan.empty_sum and not self.scaled else ()  # fmt: skip
         own = "group * k_tiles % STAGES, group * k_tiles // STAGES % 2"
@@ -60,7 +60,7 @@ class Multiplying(Storing, Scaling):
         number = "warp_idx // 4 - 1" + " if cutlass.const_expr(CONSUMERS > 1) else 0" * plan.varies("CONSUMERS")
         body = (
             *[Let("group", number)] * (plan.several and (plan.pingpong or bool(plan.passing) or self.split)),
-            Let("thr", "tidx % 128", note="of its warpgroup"),
+            Let("thr", "tidx % 128", note="within its warpgroup"),
             Code(f"thr_mma = tiled_mma.get_slice({own})"),
             *(Fragment(self.fragment(side), side.letter, f"s{self.stack(side)}") for side in plan.sides),
             *self.row_blocks(),

@@ -15,7 +15,7 @@ class Storing(Role):
     def exchange(self) -> Statement:
         """The sums of a tile that blocks of a cluster along k make together: each gets those of its columns."""
         plan = self.plan
-        K, what = plan.k.upper(), "it sends the others' columns to them"
+        K, what = plan.k.upper(), "it sends the others theirs"
         index = "place, group" if plan.several else "place"
         turn = (Let("turn", "exchange % 2"), Let("exchange", "1", "+")) if self.reused else ()
         read = (
@@ -36,7 +36,7 @@ class Storing(Role):
             If("thr % 32 < CLUSTER_K and thr % 32 != share", (Arrive("read", "0", reader),)),
         )
         body = (
-            Note(f"Each block of the cluster along {K} has a part of every sum: {what}"),
+            Note(f"Each block of the cluster along {K} has partial sums of all columns: {what}"),
             *turn,
             If("tidx == 128", (Expect("sent", "0", "SENT_BYTES"),)),
             *read,

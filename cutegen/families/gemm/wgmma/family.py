@@ -70,7 +70,7 @@ divisible: {N: 8}
         factor = tensors.get(product.a) if product else None
         if factor is None or factor.dtype.is_f8 or factor.dtype.bits == 16:
             return None
-        return f"wgmma multiplies no {factor.dtype.value}"
+        return f"wgmma cannot multiply {factor.dtype.value}"
 
     def resolve(self, spec: Spec, report: Report) -> Spec:
         from cutegen.families.gemm.wgmma.inference import resolve

@@ -82,7 +82,7 @@ class Opening:
     def met(self) -> Body:
         """Where all come together that use the barriers: a block, or a cluster."""
         if self.plan.meets_late:
-            late = "The barriers of other blocks are first used when sums are exchanged: the wait is there"
+            late = "Blocks wait for each other's barriers where they exchange sums, before the first use"
             return (Note(late), ClusterArrive(relaxed=True), SyncThreads())
         return (ClusterArrive(relaxed=True), ClusterWait()) if self.plan.cluster_size > 1 else (SyncThreads(),)
 
@@ -100,7 +100,7 @@ class Opening:
         plan = self.plan
         steps = Let("k_tiles", f"cute.ceil_div(m{plan.a.tensor.name}.shape[1], BLK_{plan.k.upper()})")
         shared = (
-            Note("This block's share of them"),
+            Note("This block's share of the tiles along K"),
             Let("k_first", "k_tiles * share // CLUSTER_K"),
             Let("k_tiles", "k_tiles * (share + 1) // CLUSTER_K - k_first"),
         )

@@ -47,7 +47,7 @@ def _loads(plan: WarpspecializedPlan, letter: str) -> dict[str, Any]:
     clips = scale.unit > 1 or plan.spec.schedule.predication[mode] == "mask"
     says = f"Loads the scales of a thread's {name}s in a block of {plan.k.upper()}"
     if letter == "B":
-        says = f"Loads the scales of columns in a block of {plan.k.upper()}, of `width` each"
+        says = f"Loads the scale of each `width` columns in a block of {plan.k.upper()}"
     return {
         "letter": letter,
         "along": scale.along,

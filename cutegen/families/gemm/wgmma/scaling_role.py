@@ -45,7 +45,7 @@ class Scaling(Role):
             return ()
         step = "step" if self.plan.any_turns else self.walk[1]
         return (
-            *self._scales_of(f"tile + {step}", "The scales of the next tile's first step, or of the last tile's"),
+            *self._scales_of(f"tile + {step}", "The scales of the next tile's first step, or of the last tile's again"),
             Blank(),
         )
 
@@ -106,7 +106,7 @@ class Scaling(Role):
             releasing = plan.number("PEERS", plan.peers) if plan.peers > 1 or plan.any_peers else "1"
             condition = f"thr < {releasing} * (row_block == {last})"
             release = tuple(replace(one, condition=condition) if isinstance(one, If) else one for one in release)
-            note = "They are done; after those of the last rows the stage is free"
+            note = "The products are complete; after those of the last rows the stage is free"
         body: Body = (
             Multiply(a, b, "stage", self.loaded, BLOCK, "row_block" if several else "", fresh=True),
             *loads,

@@ -174,7 +174,7 @@ class WarpspecializedSchedule(GemmWords):
     warps: Warps = key(Record(Warps), "The roles of a block's warps.", factory=Warps)
     copies: Mapping[str, Copy] = key(
         ByName(Record(Copy), "One tensor's copy."),
-        "How tensors move, by tensor: A, B, the outputs, and tensors of as many elements that the epilogue reads.",
+        "How tensors move, by tensor: A, B, the outputs, and inputs of the epilogue with all modes of the outputs.",
         factory=dict,
         block=True,
     )

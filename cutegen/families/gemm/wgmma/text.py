@@ -120,7 +120,7 @@ def _constants(plan: WarpspecializedPlan) -> tuple[Constant, ...]:
         Constant(blocks[plan.m], str(plan.tile[plan.m]), rows, f"{tiler}.{plan.m}"),
         *(Constant(blocks[m], str(plan.tile[m]), "", f"{tiler}.{m}") for m in (plan.n, plan.k)),
         Constant("STAGES", str(plan.stages), "of the pipeline, in shared memory", "schedule.pipeline.stages"),
-        *([Constant("PRODUCTS", str(plan.products), "made at once", "compute")] if plan.products > 1 else []),
+        *([Constant("PRODUCTS", str(plan.products), "with one left operand", "compute")] if plan.products > 1 else []),
         Constant("CONSUMERS", str(plan.consumers), "consumer warpgroups", "schedule.warps.consumers"),
         Constant("THREADS", "128 * (1 + CONSUMERS)", "", "schedule.warps.consumers"),
         *told(plan),
@@ -155,10 +155,10 @@ def _constants(plan: WarpspecializedPlan) -> tuple[Constant, ...]:
         Constant("SLICE", str(plan.pointwise.slice), "accumulators per step of the epilogue", "schedule.mma"),
         *(
             (
-                Constant("COLUMNS", str(plan.columns), "of a warpgroup's store", copies),
-                Constant("PARTS", str(plan.parts), "slices in these columns", copies),
-                Constant("PIECES", "VALUES // SLICE // PARTS", "that a warpgroup stores of a tile", copies),
-                Constant("BUFFERS", str(plan.buffers), f"of {_storing(plan)} for them", copies),
+                Constant("COLUMNS", str(plan.columns), "in one store of a warpgroup", copies),
+                Constant("PARTS", str(plan.parts), "slices of the epilogue in these columns", copies),
+                Constant("PIECES", "VALUES // SLICE // PARTS", "stores of a warpgroup for its part of a tile", copies),
+                Constant("BUFFERS", str(plan.buffers), f"of {_storing(plan)} for stores", copies),
             )
             if plan.passing
             else ()

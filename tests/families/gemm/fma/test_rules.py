@@ -156,7 +156,7 @@ CASES = [
     (LOOSE, {"  smem: {A": "  workspace: {A: {major: «M}}\n  smem: {A"}, "CG264", "for operands that are K-major",
      "  workspace: {A: {major: M}}\n", ""),
     (LOOSE.replace("[M, K], dtype: f32, major: M", "[M, K], dtype: f32, major: K"),
-     {"  smem: {A": "  workspace: {A: {major: «K}}\n  smem: {A"}, "CG264", "K-major, as A is",
+     {"  smem: {A": "  workspace: {A: {major: «K}}\n  smem: {A"}, "CG264", "K-major, like A itself",
      "workspace: {A: {major: K", "workspace: {A: {major: M"),
     (LOOSE.replace("M: 128, N: 128", "M: 64, N: 32"), {"(16,16,1):(1,16,0)": "«(4,4,1)", '{M: "(16,4):(4,1)"}': "{}"},
      "CG260", "16 lanes", "(4,4,1)", "(4,8,1):(1,4,0)"),

@@ -47,7 +47,9 @@ def registers(spec: Spec, say: Say) -> None:
     if needed + OTHERS <= room:
         return
     columns = spec.static[found.columns]
-    notes = (f"{n} / 2 scores, {n} / 4 of factors, {columns} / 2 sums: {needed}; about {OTHERS} more; {room} in all",)
+    notes = (
+        f"{n} / 2 scores, {n} / 4 of factors, {columns} / 2 sums: {needed}; about {OTHERS} more; the limit is {room}",
+    )
     trials = [
         (written(f"write `{found.walked}: {fewer}` in the tiler"), changed(spec, {f"tiler.{found.walked}": fewer}))
         for fewer in range(n - UNIT, 0, -UNIT)

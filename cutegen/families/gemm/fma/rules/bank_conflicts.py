@@ -114,7 +114,7 @@ def idle_padding(spec: Spec, plan: GemmPlan, made: Accesses) -> Iterator[Finding
         then = shared_cost(accesses(without))
         if then <= now:
             yield Finding(
-                f"a padding of {pad} elements of {name} takes no bank conflict away",
+                f"a padding of {pad} elements of {name} removes no bank conflicts",
                 pad_path(name),
                 (
                     f"for a tile a warp takes {now[1]} passes to shared memory, and {then[1]} without it",

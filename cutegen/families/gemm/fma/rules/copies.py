@@ -49,7 +49,7 @@ def run(spec: Spec, say: Say) -> None:
         found = gemm.copy_run(copy, int(along_k))
         if found % vector:
             say(
-                f"an access of {vector} elements of {tensor.name}, and a thread has {found} in a row along "
+                f"an access has {vector} elements of {tensor.name}, and a thread has {found} neighbours along "
                 f"{k if along_k else mode}",
                 *first_written(spec, copy_path(tensor.name, "bits"), copy_path(tensor.name, "value_layout")),
                 notes=(f"{copy.bits} bits / {tensor.dtype.bits} bits = {vector} elements",),
@@ -65,7 +65,8 @@ def run(spec: Spec, say: Say) -> None:
     found = layouts.unit_stride_run(gemm.fragment(schedule, output.major, side)[1])
     if found % vector:
         say(
-            f"an access of {vector} elements of {output.name}, and a thread has {found} in a row along {output.major}",
+            f"an access has {vector} elements of {output.name}, and a thread has {found} neighbours along "
+            f"{output.major}",
             *copy_path(output.name, "bits"),
             notes=(
                 f"{schedule.copies[output.name].bits} bits / {output.dtype.bits} bits = {vector} elements",

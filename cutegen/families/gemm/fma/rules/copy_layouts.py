@@ -49,7 +49,7 @@ def copied(spec: Spec, say: Say) -> None:
             f"no way was found for {threads} threads to copy {tensor.name}'s tile of {block} x {depth}",
             *first_written(spec, *places),
             notes=(
-                f"{block} * {depth} = {block * depth} elements do not deal out to {threads} threads row by row",
+                f"{block} * {depth} = {block * depth} elements do not divide evenly among {threads} threads row by row",
                 *because,
             ),
             help=partial(_other_threads_or_tile, spec, mode, say.code),

@@ -23,7 +23,7 @@ def majorness(spec: Spec, say: Say) -> None:
         elif space.major == k:
             other = tensor.shape[0]
             say(
-                f"a workspace of {name} that is {k}-major, as {name} is",
+                f"the workspace of {name} is {k}-major, like {name} itself",
                 *path,
                 "major",
                 help=f"write `major: {other}`",

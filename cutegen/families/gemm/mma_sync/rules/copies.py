@@ -44,7 +44,9 @@ def copied(spec: Spec, say: Say) -> None:
         say(
             f"no way was found for {threads} threads to copy {tensor.name}'s tile of {block} x {other}",
             *first_written(spec, ("schedule", "mma", "atom_layout"), ("schedule", "tiler")),
-            notes=(f"{block} * {other} = {block * other} elements do not deal out to {threads} threads row by row",),
+            notes=(
+                f"{block} * {other} = {block * other} elements do not divide evenly among {threads} threads row by row",
+            ),
             help=partial(first_that_works, say.code, [plain]),
         )
 

@@ -59,9 +59,9 @@ def made(spec: Spec, say: Say) -> None:
         if own is not None and own % each:
             near = -(-own // each) * each
             say(
-                f"the tile has {own} elements along {mode}, and {count(warps, 'warp')} share a multiple of {each}",
+                f"the tile has {own} elements along {mode}, and must have a multiple of {each}",
                 *("schedule", "tiler", mode),
-                notes=(f"{rows} of each warp at a time",),
+                notes=(f"{count(warps, 'warp')} along it, and each takes {rows} at a time",),
                 help=partial(_with, spec, say, mode, (near, 128, 64)),
             )
 
@@ -123,7 +123,7 @@ def swizzled(spec: Spec, say: Say) -> None:
             _shared_in_runs(spec, say, tensor, mode, extent // wanted, wanted // tensor.dtype.bytes)
             continue
         fitting = [width for width in SWIZZLES if extent % width == 0]
-        message = f"the tile of `{tensor.name}` has {extent} bytes along {tensor.major}, no multiple of {wanted}"
+        message = f"the tile of `{tensor.name}` has {extent} bytes along {tensor.major}, not a multiple of {wanted}"
         if fitting:
             say(message, "schedule", "smem", tensor.name, "swizzle", help=f"write `swizzle: {fitting[0]}`")
         else:

@@ -38,7 +38,8 @@ def run(spec: Spec, say: Say) -> None:
     found = PAIR if output.major == product_of(spec).n else 1
     if vector > found:
         say(
-            f"an access of {vector} elements of {output.name}, and a thread has {found} in a row along {output.major}",
+            f"an access has {vector} elements of {output.name}, and a thread has {found} neighbours along "
+            f"{output.major}",
             *_path(spec),
             notes=(f"an accumulator of wgmma has pairs along {product_of(spec).n}",),
             help=partial(_better, spec, say),

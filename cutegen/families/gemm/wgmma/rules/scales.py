@@ -15,15 +15,15 @@ def found(spec: Spec, say: Say) -> None:
         return
     product, tiler, (scale_a, scale_b) = product_of(spec), spec.schedule.tiler or {}, scales_of(spec)
     if len(product.stacked) > 1:
-        message = f"{len(product.stacked)} products, and a kernel scales the blocks of one"
+        message = f"{len(product.stacked)} products, and a kernel with block scales has one"
         say(message, "compute", help="write a kernel for each product")
         return
     if spec.segments is not None:
-        message = f"`{spec.segments.mode}` is cut into segments, and scales of blocks are for whole products"
-        say(message, "modes", spec.segments.mode, help="write a kernel without segments, and call it for each")
+        message = f"`{spec.segments.mode}` is cut into segments, and block scales cannot be combined with segments"
+        say(message, "modes", spec.segments.mode, help="write a kernel without segments, and call it for each segment")
         return
     if exchanged(spec):
-        message = f"{spec.schedule.mma.rows} is the mode of the rows, and scales of blocks need those of A to be rows"
+        message = f"{spec.schedule.mma.rows} is the mode of the rows, and block scales need the rows of A there"
         say(message, "schedule", "mma", "rows", help=f"write `rows: {product.n}`, or leave it out")
         return
     scale = scale_a or scale_b
@@ -38,13 +38,15 @@ def found(spec: Spec, say: Say) -> None:
         message = f"the tile is {depth} deep along {product.k}, and does not divide blocks of {scale.depth}"
         say(message, "schedule", "tiler", product.k, help=lambda: first_that_works(say.code, tried))
     if scale_b is not None and scale_b.along and scale_b.unit % COLUMNS:
-        each = "each column has scales of its own" if scale_b.of_each else f"{scale_b.unit} columns share a scale"
-        message = f"{each} in `{scale_b.tensor.name}`, and a thread multiplies pairs of each {COLUMNS} columns by one"
-        help = f"give it a mode of blocks of {product.n}, of a multiple of {COLUMNS}"
+        each = "each column has its own scale" if scale_b.of_each else f"{scale_b.unit} columns share a scale"
+        message = (
+            f"{each} in `{scale_b.tensor.name}`, and a thread multiplies {COLUMNS} neighbouring columns by one scale"
+        )
+        help = f"give it a mode of blocks of {product.n} whose size is a multiple of {COLUMNS}"
         say(message, "tensors", scale_b.tensor.name, "shape", help=help)
     elif product.n in tiler and chunk_of(spec) % COLUMNS:
         message = f"{chunk_of(spec)} columns of a tile share a scale of `{scale_b.tensor.name if scale_b else ''}`"
-        say(f"{message}, and they come in multiples of {COLUMNS}", "schedule", "tiler", product.n)
+        say(f"{message}; it must be a multiple of {COLUMNS}", "schedule", "tiler", product.n)
     if spec.schedule.mma.in_flight:
         message = "the products of a step are scaled before the next ones start: none are in flight then"
         say(message, "schedule", "mma", "in_flight", help="write `in_flight: 0`, or leave it out")

@@ -12,26 +12,24 @@ def walked(spec: Spec, say: Say) -> None:
     product, schedule = product_of(spec), spec.schedule
     if product.segments is None:
         return
-    mode, why = product.segments.mode, f"the segments of `{product.segments.mode}` end anywhere"
+    mode, why = product.segments.mode, f"segments of `{product.segments.mode}` have any number of rows"
     if exchanged(spec):
         help = f"write `rows: {mode}`, or leave `rows` out"
-        say(f"{why}, and they are columns of the product", "schedule", "mma", "rows", help=help)
+        say(f"{why}, so they must be rows of the product, not columns", "schedule", "mma", "rows", help=help)
     elif split_of(spec) > 1:
         message = (
-            f"{split_of(spec)} blocks share the sum of a tile, and tiles of segments are not split along `{product.k}`"
+            f"{split_of(spec)} blocks share the sum of a tile, and a kernel with segments cannot split `{product.k}`"
         )
         say(message, "schedule", "cluster", product.k, help=f"write `{product.k}: 1`")
     elif schedule.scheduler.kind == "grid":
-        message = f"{why}: how many tiles there are is not known when the kernel is launched"
+        message = f"{why}: the number of tiles is not known when the kernel is launched"
         say(message, "schedule", "scheduler", "kind", help="write `kind: persistent`")
     elif schedule.predication.get(mode) == "none":
-        message = f"{why}, also inside of a tile: its rows are stored under predicates"
+        message = f"{why}, so one may end inside a tile, whose rows need predicates"
         say(message, "schedule", "predication", mode, help=f"write `{mode}: mask`")
     else:
         for name, copy in schedule.copies.items():
             if copy.misaligned == "workspace":
-                message = (
-                    f"`{name}` is copied to a workspace where it is misaligned, and kernels with segments copy nothing"
-                )
+                message = f"`{name}` may be misaligned, and kernels with segments copy nothing to workspaces"
                 say(message, "schedule", "copies", name, "misaligned", help="write `misaligned: refuse`")
                 return

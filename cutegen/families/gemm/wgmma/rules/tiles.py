@@ -105,7 +105,7 @@ def swizzled(spec: Spec, say: Say) -> None:
         along = k if tensor.major == k else mode
         if extent % wanted:
             fitting = [width for width in SWIZZLES if extent % width == 0]
-            message = f"the tile of `{tensor.name}` has {extent} bytes along {tensor.major}, no multiple of {wanted}"
+            message = f"the tile of `{tensor.name}` has {extent} bytes along {tensor.major}, not a multiple of {wanted}"
             if fitting:
                 where = ("schedule", "smem", tensor.name, "swizzle")
                 say(message, *where, help=f"write `swizzle: {fitting[0]}`")
