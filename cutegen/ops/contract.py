@@ -21,7 +21,8 @@ from cutegen.ops.folding import folded
 from cutegen.ops.modes import has_names
 from cutegen.ops.op import Op
 from cutegen.ops.reach import known_bounds, reached
-from cutegen.ops.walked import NotWalked, Walked, walked
+from cutegen.ops.reading_walks import NotWalked, walked
+from cutegen.ops.walked import Walked
 from cutegen.planning.scalars import measured_scalars
 from cutegen.planning.work import Work
 
@@ -125,7 +126,8 @@ static: {D: 64, E: 64}
     def _check_factors(self, ctx: Context, found: Walked, tensors: Mapping[str, Tensor]) -> None:
         """Factors are of 16 bits, all of one type."""
         first = tensors[found.scores.a]
-        names = (found.scores.a, found.scores.b, *(one.product.b for one in found.outer if one.product))
+        two = (name for one in found.products for name in (one.a, one.b))
+        names = (*two, *(one.product.b for one in found.outer if one.product))
         for name in dict.fromkeys(names):
             dtype = tensors[name].dtype
             if dtype not in FACTORS:
@@ -147,20 +149,22 @@ static: {D: 64, E: 64}
     def _check_outputs(self, ctx: Context, found: Walked, tensors: Mapping[str, Tensor]) -> None:
         """An output has the modes of its rows, or those and the one of the products' columns."""
         rows = {*found.batch, *found.rows}
-        whole = rows | {found.columns}
         for typed in found.ends:
             tensor = tensors.get(typed.target)
             if typed.stored is None or tensor is None:
                 continue
-            if {*tensor.modes} not in (rows, whole):
+            outer = found.outer_of(typed.target) or found.outer[0]
+            columns = found.columns_of(outer)
+            if {*tensor.modes} not in (rows, rows | {columns}):
                 message = f"`{tensor.name}` is [{', '.join(tensor.shape)}], and a row has {', '.join(sorted(rows))}"
-                help = f"give it these modes, in any order, and {found.columns} for each element of a product"
+                help = f"give it these modes, in any order, and {columns} for each element of a product"
                 ctx.say("CG129", message, "tensors", tensor.name, "shape", help=help)
             elif not found.spans[typed.target] <= {*tensor.modes}:
-                message = f"`{tensor.name}` has no {found.columns}, along which what is assigned to it differs"
-                ctx.say("CG129", message, "tensors", tensor.name, "shape", help=f"add `{found.columns}` to its shape")
+                message = f"`{tensor.name}` has no {columns}, along which what is assigned to it differs"
+                ctx.say("CG129", message, "tensors", tensor.name, "shape", help=f"add `{columns}` to its shape")
+        whole = rows | {*found.depths}
         for tensor in tensors.values():
-            extra = [mode for mode in tensor.modes if mode not in {*whole, found.walked, found.scores.mode}]
+            extra = [mode for mode in tensor.modes if mode not in {*whole, found.walked, *found.around}]
             if extra and not tensor.writes:
                 message = f"`{tensor.name}` has the mode `{extra[0]}`, which no score and no output has"
                 ctx.say("CG129", message, "tensors", tensor.name, "shape", tensor.shape.index(extra[0]))
@@ -168,7 +172,7 @@ static: {D: 64, E: 64}
     def lead(self, spec: KernelSpec) -> Tensor:
         """A tensor of all modes, which is nowhere in memory: those of rows, the walked one, those that are summed."""
         found = walked_of(spec)
-        order = (*found.batch, *found.rows, found.walked, found.scores.mode, found.columns)
+        order = (*found.batch, *found.rows, *found.around, found.walked, *found.depths)
         modes = tuple(dict.fromkeys(order))
         return replace(spec.outputs[0], name=spec.outputs[0].name, shape=modes, major=found.columns, at=())
 
@@ -178,22 +182,24 @@ static: {D: 64, E: 64}
 
     def summed(self, spec: KernelSpec) -> tuple[str, ...]:
         found = walked_of(spec)
-        return (found.scores.mode, found.walked)
+        return (*(one.mode for one in found.products), *found.around, found.walked)
 
     def largest_whole(self, spec: KernelSpec, tensor: Tensor) -> int | None:
         """1 of what scores are made of, so that exponentials of several of a row count."""
-        scores = walked_of(spec).scores
-        return 1 if tensor.name in (scores.a, scores.b) else None
+        products = walked_of(spec).products
+        return 1 if any(tensor.name in (one.a, one.b) for one in products) else None
 
     def computed_modes(self, spec: KernelSpec) -> tuple[str, ...]:
         """Those of scores."""
         found = walked_of(spec)
-        return (*found.batch, *found.rows, found.walked)
+        return (*found.batch, *found.rows, *found.around, found.walked)
 
     def raised(self, spec: KernelSpec, tensor: Tensor) -> str | None:
         """The summed mode of scores, whose exponentials above the largest one are 0 for zeros."""
-        scores = walked_of(spec).scores
-        return scores.mode if tensor.name in (scores.a, scores.b) else None
+        found = walked_of(spec)
+        if all(one.function != "max" for one in found.carried):
+            return None
+        return found.scores.mode if tensor.name in (found.scores.a, found.scores.b) else None
 
     def apart(self, spec: KernelSpec) -> tuple[str, ...]:
         return walked_of(spec).batch
@@ -206,7 +212,7 @@ static: {D: 64, E: 64}
     def modes_that_may_be_empty(self, compute: Compute, tensors: Mapping[str, Tensor]) -> tuple[str, ...]:
         found = walked_in(compute, tensors)
         return (
-            () if any(one.function == "max" for one in found.carried) else (found.walked,)
+            () if any(one.function == "max" for one in found.carried) else (found.walked, *found.around)
         )  # torch rejects a maximum of nothing
 
     def without_reference(self, spec: KernelSpec) -> tuple[str, ...]:
@@ -221,11 +227,11 @@ static: {D: 64, E: 64}
 
     def product_modes(self, spec: KernelSpec) -> tuple[str, ...]:
         found = walked_of(spec)
-        return (*found.batch, *found.rows, found.walked)
+        return (*found.batch, *found.rows, *found.around, found.walked)
 
     def product_widths(self, spec: KernelSpec) -> tuple[str, ...]:
         found = walked_of(spec)
-        return (found.scores.mode, found.columns)
+        return (*(one.mode for one in found.products), *(found.columns_of(one) for one in found.outer))
 
     def multiply_adds(self, spec: KernelSpec, sizes: Mapping[str, int]) -> int:
         scores = prod(sizes[mode] for mode in self.product_modes(spec))
@@ -235,7 +241,7 @@ static: {D: 64, E: 64}
         found = walked_of(spec)
         shapes = []
         for length in LENGTHS:
-            sizes = dict.fromkeys(spec.modes, 4) | {found.scores.mode: 128, found.columns: 128}
+            sizes = dict.fromkeys(spec.modes, 4) | dict.fromkeys(found.depths, 128)
             sizes |= {found.walked: length, found.rows[0]: length}
             shapes.append(sizes | {mode: size for mode, size in spec.static.items() if mode in sizes})
         return shapes
@@ -245,7 +251,7 @@ static: {D: 64, E: 64}
         `bench.scalars` has its scalars; tensors are moved once.
         """
         found = walked_of(spec)
-        outer = prod(sizes[mode] for mode in (*found.batch, *found.rows[1:]))
+        outer = prod(sizes[mode] for mode in (*found.batch, *found.rows[1:], *found.around))
         scores = outer * reached(found, sizes, measured_scalars(spec))
         products = scores * sum(sizes[mode] for mode in self.product_widths(spec))
         return replace(super().work(spec, sizes), operations=2 * products)

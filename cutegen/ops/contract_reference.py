@@ -15,8 +15,8 @@ from cutegen.expressions.parsing import coords
 from cutegen.expressions.spans import Spans, span, spans_of
 from cutegen.expressions.tree import Binary, Expr, Name, Reduce, lengths
 from cutegen.language.model import KernelSpec, Tensor
+from cutegen.ops.reading_walks import without_widening
 from cutegen.ops.reference import axes_of, in_order, meant
-from cutegen.ops.walked import without_widening
 from cutegen.reference.contractions import is_contraction
 
 

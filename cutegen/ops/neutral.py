@@ -75,7 +75,7 @@ def _value(found: Walked, node: Expr, known: Known, named: Mapping[str, float]) 
     if isinstance(node, Local):
         if node.id in named:
             return named[node.id]
-        carried = node.id == found.scores.name or any(one.name == node.id for one in found.carried)
+        carried = node.id in {one.name for one in found.products} | {one.name for one in found.carried}
         return None if carried else of(found.definitions[node.id])
     if (meant := found.meant(node)) in known:
         return known[meant]

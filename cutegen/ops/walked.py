@@ -1,49 +1,21 @@
 """The statements of a contraction as a kernel computes them that walks one mode: what is multiplied, what is computed
 of each element of a tile of scores, what is carried from tile to tile, and what follows at the end.
 
-A product of two tensors gives scores. The mode that only its right side has is walked. Sums and maxima along that mode
-are carried: a sum of terms with the factor `exp(x - max(x, N))` is kept relative to the largest x so far, and is
-multiplied by the exponential of the difference when that grows.
+A product of two tensors gives scores, and there may be more of them with an element for each score. The mode that only
+their right sides have is walked. Sums and maxima along that mode are carried: a sum of terms with the factor
+`exp(x - max(x, N))` is kept relative to the largest x so far, and is multiplied by the exponential of the difference
+when that grows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cached_property
-from itertools import count
 from typing import Literal
 
-from cutegen.errors import CutegenError
 from cutegen.expressions.reducing import rebuilt
-from cutegen.expressions.spans import span
-from cutegen.expressions.tree import (
-    COMPARISONS,
-    Binary,
-    Call,
-    Cast,
-    Coord,
-    Expr,
-    Literal_,
-    Local,
-    Name,
-    Place,
-    Reduce,
-    Typed,
-    Unary,
-    walk,
-)
-from cutegen.language.model import Tensor
-
-Growth = Literal["fixed", "above"]
-
-
-class NotWalked(CutegenError):
-    """Says why statements have no such form, in which of them and where, and what would work."""
-
-    def __init__(self, message: str, statement: int, place: Place, help: str | None = None) -> None:
-        super().__init__(message)
-        self.message, self.statement, self.place, self.help = message, statement, place, help
+from cutegen.expressions.tree import Expr, Local, Typed, walk
 
 
 @dataclass(frozen=True)
@@ -83,6 +55,13 @@ class Walked:
     walked: str
     spans: Mapping[str, frozenset[str]]
     definitions: Mapping[str, Expr]  # of every name
+    more: tuple[Product, ...] = ()  # further products of two tensors, with an element for each score
+    around: tuple[str, ...] = ()  # modes of which the walk goes through every place, each with all of the walked mode
+
+    @property
+    def products(self) -> tuple[Product, ...]:
+        """The products of two tensors."""
+        return (self.scores, *self.more)
 
     @property
     def outer(self) -> tuple[Carried, ...]:
@@ -96,293 +75,40 @@ class Walked:
 
     @cached_property
     def columns(self) -> str:
-        """The mode of the outputs' rows, which the tensors on the right of the outer products share."""
-        (found,) = {mode for one in self.outer for mode in self.spans[one.name]} - {*self.batch, *self.rows}
+        """The mode of the rows of the first outer product's output."""
+        return self.columns_of(self.outer[0])
+
+    def columns_of(self, one: Carried) -> str:
+        """The mode of the rows of an outer product's output, which its tensor on the right has as well."""
+        (found,) = self.spans[one.name] - {*self.batch, *self.rows}
         return found
+
+    @cached_property
+    def every_columns(self) -> tuple[str, ...]:
+        """The modes of the rows of all outputs."""
+        return tuple(dict.fromkeys(self.columns_of(one) for one in self.outer))
+
+    @cached_property
+    def depths(self) -> tuple[str, ...]:
+        """The modes that products of two tensors sum, and those of the rows of outputs."""
+        return tuple(dict.fromkeys((*(one.mode for one in self.products), *self.every_columns)))
+
+    def outer_of(self, name: str) -> Carried | None:
+        """The outer product that a statement at the end follows from; None of one that has a value for each row."""
+        meant = meant_by(Local(name), self.definitions, {one.name for one in self.carried})
+        used = {node.id for node in walk(meant) if isinstance(node, Local)}
+        return next((one for one in self.outer if one.name in used), None)
 
     def meant(self, node: Expr) -> Expr:
         """An expression in which names of elements stand for what was computed, down to what is carried."""
-        return _meant(node, self.definitions, {one.name for one in self.carried} | {self.scores.name})
+        kept = {one.name for one in self.carried} | {one.name for one in self.products}
+        return meant_by(node, self.definitions, kept)
 
 
-def walked(statements: Sequence[Typed], tensors: Mapping[str, Tensor]) -> Walked:
-    """The statements in the form above. Raises `NotWalked`."""
-    reader = _Reader(statements, {name: frozenset(tensor.modes) for name, tensor in tensors.items()}, tensors)
-    return reader.read()
-
-
-def _meant(node: Expr, definitions: Mapping[str, Expr], kept: set[str]) -> Expr:
+def meant_by(node: Expr, definitions: Mapping[str, Expr], kept: set[str]) -> Expr:
     def put(part: Expr) -> Expr:
         if isinstance(part, Local) and part.id in definitions and part.id not in kept:
             return put(definitions[part.id])
         return rebuilt(part, put)
 
     return put(node)
-
-
-def without_widening(node: Expr) -> Expr:
-    """The expression inside of the casts that were made where types met."""
-    while isinstance(node, Cast) and not node.explicit:
-        node = node.x
-    return node
-
-
-class _Reader:
-    def __init__(
-        self, statements: Sequence[Typed], spans: dict[str, frozenset[str]], tensors: Mapping[str, Tensor]
-    ) -> None:
-        self.given, self.spans, self.tensors = statements, dict(spans), tensors
-        self.taken = {*spans, *(typed.target for typed in statements)}
-        self.taken |= {node.id for typed in statements for node in walk(typed.value) if isinstance(node, Name)}
-        self.found: list[tuple[int, Typed]] = []  # with the number of the statement that each is of
-        self.definitions: dict[str, Expr] = {}
-        self.number = 0
-
-    # -------------------------------------------------------------------------------- reductions as statements
-
-    def read(self) -> Walked:
-        for number, typed in enumerate(self.given):
-            self.number, value = number, typed.value
-            value = replace(value, x=self.hoisted(value.x)) if isinstance(value, Reduce) else self.hoisted(value)
-            self.add(Typed(typed.target, value, _stored(typed, value)))
-        return self.placed()
-
-    def add(self, typed: Typed) -> None:
-        self.spans[typed.target] = span(typed.value, self.spans)
-        self.definitions[typed.target] = typed.value
-        self.found.append((self.number, typed))
-
-    def hoisted(self, node: Expr) -> Expr:
-        """An expression whose reductions are statements of their own before it."""
-        node = rebuilt(node, self.hoisted)
-        if not isinstance(node, Reduce):
-            return node
-        same = next((name for name, value in self.definitions.items() if value == node), None)
-        name = same or self.free("product" if self.is_product(node) else {"sum": "total"}.get(node.function, "most"))
-        if same is None:
-            self.add(Typed(name, node, None))
-        return Local(name, dtype=node.dtype, place=node.place)
-
-    def free(self, wanted: str) -> str:
-        numbered = (f"{wanted}_{number}" for number in count(1))
-        name = wanted if wanted not in self.taken else next(name for name in numbered if name not in self.taken)
-        self.taken.add(name)
-        return name
-
-    def is_product(self, node: Reduce) -> bool:
-        if node.function != "sum" or not isinstance(node.x, Binary) or node.x.op != "*":
-            return False
-        one, other = (span(x, self.spans) for x in node.x.children)
-        return node.mode in one & other and bool(one - other) and bool(other - one)
-
-    # ------------------------------------------------------------------------------------------ roles of statements
-
-    def placed(self) -> Walked:
-        number, scores = self.scores()
-        left, right = self.spans[scores.a], self.spans[scores.b]
-        self.number = number
-        place = self.definitions[scores.name].place
-        rows, apart = self.ordered(left - right), self.ordered(right - left)
-        if len(apart) != 1 or not rows:
-            message = f"`{scores.b}` has the modes {_listed(apart)} that `{scores.a}` lacks, and one of them is walked"
-            raise self.wrong(message, place, f"give `{scores.b}` one such mode, and write a kernel for each other one")
-        walked = apart[0]
-        tiled = self.tiled(rows, walked, scores)
-        rows = (tiled, *(mode for mode in rows if mode != tiled))
-        elements: list[Typed] = []
-        carried: list[Carried] = []
-        ends: list[Typed] = []
-        for number, typed in self.found:
-            self.number, value, target = number, typed.value, typed.target
-            if target == scores.name:
-                if typed.stored is not None:
-                    raise self.wrong(f"`{target}` has a value for each score", value.place, "write `op: gemm` for that")
-            elif walked in self.spans[target]:
-                if typed.stored is not None:
-                    message = (
-                        f"`{target}` has an element along {walked}, and the kernel keeps one tile of those at once"
-                    )
-                    raise self.wrong(message, value.place, "write what is reduced along it, or a gemm and a row kernel")
-                self.refuse_reductions(value, walked)
-                elements.append(typed)
-            elif isinstance(value, Reduce):
-                carried.append(self.carry(typed, value, walked, scores, carried))
-                if typed.stored is not None:
-                    held = Local(target, dtype=value.dtype, place=value.place)
-                    ends.append(Typed(target, held, _stored(Typed(target, value, typed.stored), held)))
-            else:
-                ends.append(typed)
-        made = Walked(
-            scores, tuple(elements), tuple(carried), tuple(ends), self.ordered(left & right - {scores.mode}),
-            rows, walked, self.spans, self.definitions,
-        )  # fmt: skip
-        self.check(made)
-        return made
-
-    def scores(self) -> tuple[int, Product]:
-        """The product of two tensors, with the number of its statement."""
-        found: list[tuple[int, Product, Place]] = []
-        for number, typed in self.found:
-            if isinstance(typed.value, Reduce) and self.is_product(typed.value):
-                assert isinstance(typed.value.x, Binary)
-                a, b = (without_widening(x) for x in typed.value.x.children)
-                if isinstance(a, Name) and isinstance(b, Name):
-                    found.append((number, Product(typed.target, a.id, b.id, typed.value.mode), typed.value.place))
-        if not found:
-            self.number = 0
-            help = "write `sum(Q * K, D)`, of Q [M, D] and K [N, D], or `op: rowwise` where nothing is multiplied"
-            raise self.wrong("a contraction needs a sum of products of two tensors", Place(), help)
-        if len(found) > 1:
-            self.number = found[1][0]
-            message = "a second product of two tensors: scores are one sum of products"
-            raise self.wrong(message, found[1][2], "write a kernel for each, or join both along the summed mode")
-        number, product, place = found[0]
-        left, right = self.spans[product.a], self.spans[product.b]
-        outputs = frozenset().union(*(self.spans[typed.target] for _, typed in self.found if typed.stored is not None))
-        if len(left - right - outputs) == 1 and not right - left - outputs:  # what is walked must be on the right
-            product = replace(product, a=product.b, b=product.a)
-        return number, product
-
-    def tiled(self, rows: Sequence[str], walked: str, scores: Product) -> str:
-        """The mode of rows that a tile has several elements of: queries rather than heads, however long both are.
-
-        That is one that a comparison relates to the walked mode, such as `coord(N) <= coord(M)`, where there is one.
-        Else it is one that stands where the walked mode does among the modes that both tensors have, as M in
-        [B, G, R, M, D] and N in [B, G, N, D]. Of several the last one is taken.
-        """
-        compared = [
-            {part.mode for part in walk(_meant(node, self.definitions, set())) if isinstance(part, Coord)}
-            for _, typed in self.found
-            for node in walk(typed.value)
-            if isinstance(node, Binary) and node.op in COMPARISONS
-        ]
-        related = {mode for modes in compared if walked in modes for mode in modes}
-        left, right = (self.tensors[name].modes for name in (scores.a, scores.b))
-        before = {mode for mode in right[: right.index(walked)] if mode in left}
-        alike = [mode for mode in rows if {x for x in left[: left.index(mode)] if x in right} == before]
-        among = [mode for mode in rows if mode in related] or alike or rows
-        return among[-1]
-
-    def carry(self, typed: Typed, value: Reduce, walked: str, scores: Product, known: Sequence[Carried]) -> Carried:
-        if value.mode != walked:
-            message = f"`{value.function}` along {value.mode}: reductions go along {walked}, which is walked"
-            raise self.wrong(message, value.place, f"write it along {walked}, or in a kernel with `op: rowwise`")
-        if value.function not in ("max", "sum"):
-            help = "a minimum is `-max(-x, N)`, a mean `sum(x, N) / len(N)`"
-            raise self.wrong(f"`{value.function}` cannot be carried along {walked}", value.place, help)
-        kept = {one.name for one in known} | {scores.name}
-        product = self.outer_product(typed.target, value) if self.is_product(value) else None
-        terms = value.x if product is None else product.factor
-        assert terms is not None
-        if value.function == "max":
-            if self.carried_in(terms, known):
-                raise self.wrong("a maximum of what another reduction is needed for", value.place, _SPLIT)
-            return Carried(typed.target, "max", value.x)
-        meant = _meant(terms, self.definitions, kept)
-        largest = {one.name: _meant(one.value, self.definitions, kept) for one in known if one.function == "max"}
-        growth, above = self.growth(meant, largest, {one.name for one in known})
-        return Carried(typed.target, "sum", value.x, above if growth == "above" else None, product)
-
-    def carried_in(self, node: Expr, known: Sequence[Carried]) -> bool:
-        names = {one.name for one in known}
-        meant = _meant(node, self.definitions, names)
-        return any(isinstance(part, Local) and part.id in names for part in walk(meant))
-
-    def outer_product(self, name: str, value: Reduce) -> Product:
-        """The product of what was computed of scores with a tensor."""
-        assert isinstance(value.x, Binary)
-        sides = [without_widening(x) for x in value.x.children]
-        tensors = [side for side in sides if isinstance(side, Name) and side.id in self.tensors]
-        factors = [side for side in sides if side not in tensors]
-        if len(tensors) != 1 or len(factors) != 1:
-            raise self.wrong("a product along the walked mode has a tensor and what was computed", value.place)
-        return Product(name, "", tensors[0].id, value.mode, factors[0])
-
-    def growth(self, node: Expr, largest: Mapping[str, Expr], carried: set[str]) -> tuple[Growth, str | None]:
-        """Whether terms do not depend on the largest value so far, or are exponentials above it, and above which.
-
-        `largest` are the maxima, with what they are of. Raises `NotWalked` for what is neither.
-        """
-        names = {part.id for part in walk(node) if isinstance(part, Local)} & carried
-        if not names:
-            return "fixed", None
-        match node:
-            case Call(function="exp", arguments=(Binary(op="-", left=x, right=Local(id=name)),)):
-                if largest.get(name) == x:
-                    return "above", name
-            case Binary(op="*"):
-                sides = [self.growth(side, largest, carried) for side in node.children]
-                if [growth for growth, _ in sides].count("above") < 2:
-                    return next(side for side in sides if side[0] == "above")
-            case Binary(op="/"):
-                if self.growth(node.right, largest, carried)[0] == "fixed":
-                    return self.growth(node.left, largest, carried)
-            case Binary(op="+" | "-"):
-                sides = [self.growth(side, largest, carried) for side in node.children]
-                if sides[0] == sides[1]:
-                    return sides[0]
-            case Cast() | Unary(op="-"):
-                return self.growth(node.x, largest, carried)
-            case Call(function="where", arguments=(condition, x, Literal_(value=0))):
-                self.growth(condition, {}, carried)
-                return self.growth(x, largest, carried)
-        part = "`, `".join(sorted(names))
-        message = (
-            f"a sum along the walked mode uses `{part}` other than as `exp(x - {part})` of what that is the largest"
-        )
-        raise self.wrong(message, node.place, _SPLIT)
-
-    # ------------------------------------------------------------------------------------------------------ checks
-
-    def refuse_reductions(self, value: Expr, walked: str) -> None:
-        for node in walk(value):
-            if isinstance(node, Reduce):
-                message = f"`{node.function}` along {node.mode} gives an element along {walked}"
-                raise self.wrong(message, node.place, "write it in a kernel before this one")
-
-    def check(self, made: Walked) -> None:
-        """That there are products to carry, of one mode more, and that each output has the modes of its rows."""
-        place = self.definitions[made.scores.name].place
-        self.number = 0
-        if not made.outer:
-            help = f"write `sum(cast(p, bf16) * V, {made.walked})` with a tensor V, or `op: gemm` and `op: rowwise`"
-            raise self.wrong("nothing computed of the scores is multiplied again", place, help)
-        if len(made.outer) > 1:
-            raise self.wrong("what is computed of the scores is multiplied twice", place, "write a kernel for each")
-        every = {*made.batch, *made.rows}
-        values = [(typed.target, typed.value.place) for typed in made.elements]
-        values += [(one.name, self.definitions[one.name].place) for one in made.of_rows]
-        for name, where in values:
-            if extra := self.spans[name] - every - {made.walked}:
-                message = f"`{name}` differs along {_listed(self.ordered(extra))}, which no score has"
-                raise self.wrong(
-                    message, where, "multiply it with what is computed of the scores, or use it at the end"
-                )
-        added = {mode for one in made.outer for mode in self.spans[one.name]} - every
-        lacking = [one for one in made.outer if not every <= self.spans[one.name]]
-        if len(added) != 1 or lacking:
-            message = f"the products along {made.walked} add the modes {_listed(self.ordered(frozenset(added)))}"
-            raise self.wrong(f"{message}, and they add one in all", place, "write a kernel for each")
-
-    def ordered(self, modes: frozenset[str]) -> tuple[str, ...]:
-        """Modes in the order in which tensors have them."""
-        every = dict.fromkeys(mode for tensor in self.tensors.values() for mode in tensor.modes)
-        return tuple(mode for mode in every if mode in modes)
-
-    def wrong(self, message: str, place: Place, help: str | None = None) -> NotWalked:
-        return NotWalked(message, self.number, place, help)
-
-
-_SPLIT = "write a kernel that makes what is needed first, and this one with it as a tensor"
-
-
-def _listed(modes: Sequence[str]) -> str:
-    return ", ".join(f"`{mode}`" for mode in modes) or "none"
-
-
-def _stored(typed: Typed, value: Expr) -> Expr | None:
-    """The stored form of a statement whose value became `value`."""
-    stored = typed.stored
-    if stored is None or stored == typed.value:
-        return None if stored is None else value
-    return replace(stored, x=value) if isinstance(stored, Cast) and stored.x == typed.value else stored

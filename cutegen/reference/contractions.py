@@ -117,7 +117,7 @@ def contraction(node: Reduce, evaluator: Evaluating) -> Bounded:
     def certain() -> torch.Tensor:
         return nan | (~value.isfinite() & stays & ~unknown & (wavering == 0))
 
-    return settle(value, torch.where(nan, 0.0, propagated), error, dtype, certain)
+    return settle(value, torch.where(nan, 0.0, torch.where(unknown, torch.inf, propagated)), error, dtype, certain)
 
 
 def _whole_rank(x: torch.Tensor, rank: int) -> torch.Tensor:

@@ -51,9 +51,10 @@ def _requests(plan: WalkingPlan) -> Iterator[CaseRequest]:
     spec = plan.spec
     m, n = plan.rows_mode, plan.walked.walked
     rows, keys = plan.row_block, plan.key_block
-    one = dict.fromkeys(plan.outer, 1)
-    few = {mode: min(2, 1 + place) for place, mode in enumerate(reversed(plan.outer))}
-    several = dict(zip(reversed(plan.outer), (3, 2, 1, 2, 1), strict=False))
+    beside = (*plan.outer, *plan.walked.around)
+    one = dict.fromkeys(beside, 1)
+    few = {mode: min(2, 1 + place) for place, mode in enumerate(reversed(beside))}
+    several = dict(zip(reversed(beside), (3, 2, 1, 2, 1), strict=False))
 
     def sizes(of_rows: int, of_keys: int, outer: Mapping[str, int] = one) -> dict[str, int]:
         return {**outer, m: of_rows, n: of_keys}
@@ -79,7 +80,7 @@ def _requests(plan: WalkingPlan) -> Iterator[CaseRequest]:
     many = ROUNDS * plan.stages + 2
     yield CaseRequest("long rows", "several tiles of both", sizes(2 * rows + 9, many * keys + 7), data="integers")
     yield CaseRequest("more rows", f"more of {m} than of {n}", sizes(3 * rows + 1, keys + 3, few))
-    every, keys_of_all = dict.fromkeys(plan.outer, 2), plan.stages * keys + 1
+    every, keys_of_all = dict.fromkeys(beside, 2), plan.stages * keys + 1
     why = "two places along every mode, and all stages again"
     yield CaseRequest("blocks", why, sizes(rows + 1, keys_of_all, every), data="integers")
     for layout, why in (("padded", "rows further apart than they are long"), ("offset", "at the least alignment")):

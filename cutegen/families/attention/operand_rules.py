@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cutegen.families.attention.operands import ACCESS, MOST_DEPTH, UNIT, depths, operands_of
+from cutegen.families.attention.operands import ACCESS, MOST_DEPTH, UNIT, moved_in_tiles
 from cutegen.language.model import KernelSpec
 from cutegen.lint.rule import Say
 from cutegen.ops.contract import walked_of
@@ -12,14 +12,15 @@ def rows(spec: KernelSpec, say: Say) -> None:
     """Rows of the tensors that are multiplied, and of the output, are contiguous, of a fixed size that products divide,
     and aligned as copies of 16 bytes are."""
     found = walked_of(spec)
-    for tensor, mode in zip(operands_of(spec, found), depths(found), strict=True):
+    for name, mode in moved_in_tiles(spec, found).items():
+        tensor = spec.tensor(name)
         if tensor.major not in (None, mode):
             message = f"`{tensor.name}` is contiguous along {tensor.major}, and its rows along {mode} are copied whole"
             say(message, "tensors", tensor.name, "major", help=f"write `major: {mode}`")
         if tensor.align is not None and tensor.align % ACCESS:
             message = f"copies move {ACCESS} bytes, and `{tensor.name}` is aligned to {tensor.align}"
             say(message, "tensors", tensor.name, "align", help=f"write `align: {ACCESS}`")
-    for mode in dict.fromkeys((found.scores.mode, found.columns)):
+    for mode in found.depths:
         size = spec.static.get(mode)
         if size is None:
             message = f"the size of {mode} is not fixed, and registers hold whole rows along it"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from cutegen.atoms.targets import TARGETS
@@ -18,21 +19,53 @@ MOST_DEPTH = 256
 
 def operands_of(spec: KernelSpec, found: Walked) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """The tensors of the scores, the one that is multiplied after them, and the output with columns."""
-    (outer,) = found.outer
+    outer = found.outer[0]
     assert outer.product is not None
     output = next(t for t in spec.outputs if found.columns in t.shape)
     left, right, values = (spec.tensor(name) for name in (found.scores.a, found.scores.b, outer.product.b))
     return left, right, values, output
 
 
-def depths(found: Walked) -> tuple[str, str, str, str]:
-    """The contiguous modes of the tensors of `operands_of`."""
-    return (found.scores.mode, found.scores.mode, found.columns, found.columns)
+def more_than_one(found: Walked, outputs: Sequence[Tensor]) -> str | None:
+    """The part of statements that there is more than one of, as text: products, modes that are walked, outputs with
+    columns, or uses of a tensor. None where they have one product of two tensors, one with what is computed of it, and
+    one output of that.
+    """
+    if len(found.products) > 1:
+        return f"{len(found.products)} products of two tensors"
+    if len(found.outer) > 1:
+        return f"{len(found.outer)} products along {found.walked}"
+    if found.around:
+        return f"sums along {' and '.join((found.walked, *found.around))}"
+    product = found.outer[0].product
+    if product is not None and product.b == found.scores.b:
+        return f"two products with `{product.b}`"
+    columns = [t.name for t in outputs if found.columns in t.modes]
+    return None if len(columns) < 2 else f"{len(columns)} outputs of rows along {found.columns}"
+
+
+def stored_with_columns(spec: KernelSpec, found: Walked) -> tuple[tuple[Tensor, str], ...]:
+    """The outputs with columns and the modes of these, in the order of the outer products that they follow from."""
+    pairs = []
+    for one in found.outer:
+        column = found.columns_of(one)
+        of_it = (t for t in spec.outputs if column in t.shape and found.outer_of(t.name) is one)
+        pairs += [(tensor, column) for tensor in of_it]
+    return tuple(pairs)
+
+
+def moved_in_tiles(spec: KernelSpec, found: Walked) -> dict[str, str]:
+    """The tensors that are multiplied, and the outputs with columns, by their names: each with its contiguous mode."""
+    depths = {name: one.mode for one in found.products for name in (one.a, one.b)}
+    for one in found.outer:
+        assert one.product is not None
+        depths.setdefault(one.product.b, found.columns_of(one))
+    return depths | {tensor.name: column for tensor, column in stored_with_columns(spec, found)}
 
 
 def with_tensors(spec: KernelSpec, found: Walked, report: Report) -> KernelSpec:
     """The spec with majornesses, alignments and targets filled in."""
-    moved = {t.name: mode for t, mode in zip(operands_of(spec, found), depths(found), strict=True)}
+    moved = moved_in_tiles(spec, found)
     tensors = []
     for tensor in spec.tensors:
         if tensor.major is None and tensor.modes:
@@ -71,5 +104,5 @@ def swizzle_of(depth: int, width: int) -> int:
 
 def is_fixed(spec: KernelSpec, found: Walked) -> bool:
     """Whether rows have sizes that products and registers take."""
-    sizes = [spec.static.get(mode, 0) for mode in (found.scores.mode, found.columns)]
+    sizes = [spec.static.get(mode, 0) for mode in found.depths]
     return all(size % UNIT == 0 and 2 * UNIT <= size <= MOST_DEPTH for size in sizes)

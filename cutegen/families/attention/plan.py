@@ -13,6 +13,11 @@ from cutegen.planning.plan import Plan
 from cutegen.planning.promises import known_divisor
 
 
+def suffix_of(number: int) -> str:
+    """The suffix of the names of variables for a product, or an output, of that number."""
+    return f"_{number + 1}" if number else ""
+
+
 @dataclass(frozen=True, kw_only=True)
 class WalkingPlan(Plan):
     """A block takes a tile of rows of one combination of the `outer` modes, and walks tiles of the walked mode."""

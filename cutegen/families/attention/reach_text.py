@@ -12,9 +12,16 @@ INDENT = 4  # of these statements in a kernel
 
 
 def reach_lines(
-    bounds: Sequence[Bound], rows: str, walked: str, block_rows: str, block_keys: str, sizes: Mapping[str, str]
+    bounds: Sequence[Bound],
+    rows: str,
+    walked: str,
+    block_rows: str,
+    block_keys: str,
+    sizes: Mapping[str, str],
+    followed: bool = False,
 ) -> Iterator[str]:
-    """The statements that find `first_tile` and `tiles` of the row tile `row_tile`.
+    """The statements that find `first_tile` and `tiles` of the row tile `row_tile`. Those of `cut_lines`, if they are
+    `followed` by these, read the first and the last row too.
 
     Places are counted in 64 bits: scalars may be as large as they like.
     """
@@ -23,11 +30,14 @@ def reach_lines(
         yield f"first_tile, tiles = cutlass.Int32(0), cute.ceil_div({size}, {block_keys})"
         return
     yield f"# The range of {walked} that counts for some row of the tile: the rest is neither loaded nor multiplied"
-    yield f"first_row = cutlass.Int64(row_tile) * {block_rows}"
-    yield f"last_row = cutlass.min(first_row + {block_rows}, cutlass.Int64({sizes[rows]})) - 1"
+    places = [(bound, _place(bound, sizes)) for bound in bounds]
+    asked = {name for name in ("first_row", "last_row") if any(name in place for _, place in places)}
+    if asked or followed:
+        yield f"first_row = cutlass.Int64(row_tile) * {block_rows}"
+    if "last_row" in asked or followed:
+        yield f"last_row = cutlass.min(first_row + {block_rows}, cutlass.Int64({sizes[rows]})) - 1"
     yield f"first_place, end_place = cutlass.Int64(0), cutlass.Int64({size})"
-    for bound in bounds:
-        place = _place(bound, sizes)
+    for bound, place in places:
         if bound.last:
             yield call("end_place = cutlass.min(", ["end_place", f"{place} + 1"], ")", INDENT)
         else:

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from cutegen.codegen.parts import Constant, Limit
 from cutegen.expressions.parsing import coords
 from cutegen.expressions.tree import lengths
-from cutegen.families.attention.operands import operands_of
-from cutegen.families.attention.plan import WalkingPlan
+from cutegen.families.attention.operands import moved_in_tiles
+from cutegen.families.attention.plan import WalkingPlan, suffix_of
 from cutegen.families.attention.row_printers import Names
 from cutegen.ops.walked import Walked
 
@@ -21,10 +21,11 @@ def block_of(mode: str) -> str:
 def names_of(plan: WalkingPlan) -> Names:
     """The variables of the kernel for places, columns and sizes."""
     found = plan.walked
+    of_columns = {mode: suffix_of(number) for number, mode in enumerate(found.every_columns)}
     return Names(
-        places={mode: f"at_{mode}" for mode in (*plan.outer, found.rows[0])},
-        columns={found.walked: "key_places", found.columns: "out_places"},
-        offsets={found.walked: "key_columns", found.columns: "out_columns"},
+        places={mode: f"at_{mode}" for mode in (*plan.outer, *found.around, found.rows[0])},
+        columns={found.walked: "key_places"} | {mode: f"out_places{suffix}" for mode, suffix in of_columns.items()},
+        offsets={found.walked: "key_columns"} | {mode: f"out_columns{suffix}" for mode, suffix in of_columns.items()},
         sizes={mode: f"size_{mode}" for mode in plan.spec.lead.shape},
     )
 
@@ -41,10 +42,12 @@ def size_texts(plan: WalkingPlan) -> dict[str, str]:
     """The sizes that the kernel asks for: of rows, of the walked mode, and those that statements name."""
     found = plan.walked
     _, asked = asked_modes(found)
-    modes = dict.fromkeys((found.rows[0], found.walked, *(mode for mode in plan.spec.lead.shape if mode in asked)))
-    factors = {tensor.name for tensor in operands_of(plan.spec, found)[:3]}
-    if any(found.columns in t.shape for t in plan.spec.inputs if t.name not in factors):
-        modes |= {found.columns: None}
+    named = (mode for mode in plan.spec.lead.shape if mode in asked)
+    modes = dict.fromkeys((found.rows[0], found.walked, *found.around, *named))
+    moved = moved_in_tiles(plan.spec, found)
+    for columns in found.every_columns:
+        if any(columns in t.shape for t in plan.spec.inputs if t.name not in moved):
+            modes |= {columns: None}
     return {mode: size_of(plan, mode) for mode in modes}
 
 
@@ -56,9 +59,8 @@ def tile_constants(plan: WalkingPlan) -> Iterator[Constant]:
     yield Constant(
         block_of(keys), str(plan.key_block), f"of {keys} that are multiplied at a time", f"schedule.tiler.{keys}"
     )
-    yield Constant(block_of(found.scores.mode), str(plan.depth), "", "static")
-    if found.columns != found.scores.mode:
-        yield Constant(block_of(found.columns), str(plan.columns), "", "static")
+    for mode in found.depths:
+        yield Constant(block_of(mode), str(plan.tile[mode]), "", "static")
 
 
 def grid(plan: WalkingPlan) -> str:

@@ -40,7 +40,7 @@ def holds(bound: Bound, row: int, place: int, values: dict[str, int]) -> bool:
     ],
 )
 def test_parts_of_a_walk_are_what_they_say(bounds: Sequence[Bound]) -> None:
-    lines = [*reach_lines(bounds, "M", "N", str(ROWS), str(KEYS), SIZES), "last_tile = first_tile + tiles - 1"]
+    lines = [*reach_lines(bounds, "M", "N", str(ROWS), str(KEYS), SIZES, True), "last_tile = first_tile + tiles - 1"]
     lines += cut_lines(bounds, "N", str(KEYS), SIZES)
     code = compile("\n".join(lines), "walk", "exec")
     for rows in (1, 7, 8, 9, 19):

@@ -82,7 +82,7 @@ def test_a_softmax_is_carried_above_its_maximum() -> None:
 
 
 def test_the_two_factors_of_the_scores_may_stand_in_any_order() -> None:
-    assert plan("s = sum(K * Q, D) * scale", *SOFTMAX).q.tensor.name == "Q"
+    assert plan("s = sum(K * Q, D) * scale", *SOFTMAX).lefts[0].tensor.name == "Q"
 
 
 @pytest.mark.parametrize(

@@ -42,13 +42,14 @@ def sums(plan: AttentionPlan, columns: int, strides: Sequence[int]) -> Layout:
 
 def claims(plan: AttentionPlan) -> Iterator[Claim]:
     """The claims: coverage first, then bounds, then the order of warps."""
-    for x in (plan.q, plan.k, plan.v, plan.o):
+    for x in (*plan.loaded, *plan.outputs):
         shape, name = (x.rows, x.depth), x.tensor.name
         what = f"the copies of {name} move each element of its tile ({x.row}, {x.depth_mode}) exactly once"
         path = ("schedule", "tiler", x.row)
         yield covered_once(what, copied(x, compact(shape)), shape, path, plan.threads)
         yield _own_places(plan, x)
-    for columns, what in ((plan.key_block, "scores"), (plan.columns, "sums")):
+    widths = dict.fromkeys((one.values.depth, "sums") for one in plan.outers)
+    for columns, what in ((plan.key_block, "scores"), *widths):
         shape = (plan.row_block, columns)
         text = f"the {what} of the warps are each element of a block's tile exactly once"
         yield covered_once(text, sums(plan, columns, compact(shape)), shape, ("schedule", "mma"), plan.threads)
@@ -64,8 +65,8 @@ def claims(plan: AttentionPlan) -> Iterator[Claim]:
 def _own_places(plan: AttentionPlan, x: Operand) -> Claim:
     places, width = layouts.offsets(x.smem_layout), x.tensor.dtype.bytes
     end = x.offset + (max(places) + 1) * width
-    after = {plan.q.tensor.name: plan.k.offset, plan.k.tensor.name: plan.v.offset}.get(x.tensor.name, plan.smem_bytes)
-    after = plan.smem_bytes if x is plan.o else after
+    beside = plan.loaded if x in plan.loaded else plan.outputs
+    after = min((one.offset for one in beside if one.offset > x.offset), default=plan.smem_bytes)
     holds = len(places) == len(set(places)) and end <= after and x.offset % (8 * x.swizzle) == 0
     because = (
         f"{count(len(places), 'element')} have {len(set(places))} places",
@@ -76,7 +77,7 @@ def _own_places(plan: AttentionPlan, x: Operand) -> Claim:
 
 
 def _bounds(plan: AttentionPlan) -> Iterator[Claim]:
-    for x in (plan.q, plan.k, plan.v, plan.o):
+    for x in (*plan.loaded, *plan.outputs):
         shape, vector = (x.rows, x.depth), ACCESS // x.tensor.dtype.bytes
         runs = are_runs(copied(x, compact(shape)), shape, 1, vector)
         text = f"{x.tensor.name}, {x.row}: an access is made only if its row is below {x.row}"
@@ -97,8 +98,8 @@ def _bounds(plan: AttentionPlan) -> Iterator[Claim]:
 def accesses(plan: AttentionPlan) -> tuple[Access, ...]:
     """The copies of tiles, then the store of the output with columns, and of those of rows."""
     found = []
-    for x in (plan.q, plan.k, plan.v, plan.o):
-        name, stored = x.tensor.name, x is plan.o
+    for x in (*plan.loaded, *plan.outputs):
+        name, stored = x.tensor.name, x in plan.outputs
         strides = strides_of(x.tensor, (x.row, x.depth_mode), fixed_sizes(plan.spec, plan.tile))
         vector, path = ACCESS // x.tensor.dtype.bytes, ("schedule", "tiler", x.row)
         way = f"{name} {'to' if stored else 'from'} global memory"
@@ -106,7 +107,7 @@ def accesses(plan: AttentionPlan) -> tuple[Access, ...]:
             Access(way, name, x.tensor.dtype, "global", "write" if stored else "read", vector, copied(x, strides), path)
         )
     for tensor in plan.spec.outputs:
-        if tensor.name != plan.o.tensor.name:
+        if tensor.name not in {x.tensor.name for x in plan.outputs}:
             row = plan.rows_mode
             (stride,) = strides_of(tensor, (row,), fixed_sizes(plan.spec, plan.tile))
             layout = Layout(((8, plan.warps), plan.row_block // (8 * plan.warps)), ((stride, 16 * stride), 8 * stride))
@@ -117,5 +118,5 @@ def accesses(plan: AttentionPlan) -> tuple[Access, ...]:
 
 def buffers(plan: AttentionPlan) -> Iterator[Buffer]:
     """The stages of the tensors that are multiplied."""
-    for x in (plan.q, plan.k, plan.v):
+    for x in plan.loaded:
         yield Buffer(x.tensor.name, x.depth, x.depth, x.rows, x.stages, x.bytes, f"of {x.row}", x.swizzle)

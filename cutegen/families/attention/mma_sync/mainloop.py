@@ -5,10 +5,11 @@ kernel is printed from this tree, and proofs examine it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from cutegen.families.attention.mma_sync.plan import AttentionPlan, Operand
+from cutegen.families.attention.mma_sync.plan import AttentionPlan, Operand, Outer, Pair
+from cutegen.families.attention.plan import suffix_of
 from cutegen.families.attention.walking_text import block_of
 from cutegen.parts.acting import Acting
 from cutegen.parts.acts import Act
@@ -50,105 +51,176 @@ class MultiplyScores(MultiplyAdd):
 
 @dataclass(frozen=True)
 class Computed(Statement):
-    """Lines that the family prints, after which the scores of a tile are factors of the next products, and are used up.
+    """Lines that the family prints, after which the products of two tensors are factors of the next products, and are
+    used up.
 
-    Each of `steps` of the tile has been multiplied once, and the factors are those of its `outer_steps`.
+    Each of the `sums` of the tile has been multiplied as many times as its steps say, once in each, and the `factors`
+    are those of its `outer_steps`.
     """
 
     tile: str
-    steps: str
+    sums: tuple[tuple[str, str], ...]
+    factors: tuple[str, ...]
     outer_steps: str
 
     def acts(self, at: Acting) -> Iterator[Act]:
         at.together("compute with scores")
-        content, found = (int(at.value(self.tile)),), at.held.sums.pop("acc_S", Counter())
-        if found != Counter({(content, k): 1 for k in range(int(at.value(self.steps)))}):
-            refuse("sum", f"{at.agent.role} takes {dict(found)} for the scores of tile {content[0]}", at.agent)
-        for k in range(int(at.value(self.outer_steps))):
-            at.held.fragments["tOrP", k] = (content, k)
+        content = (int(at.value(self.tile)),)
+        for name, steps in self.sums:
+            found = at.held.sums.pop(name, Counter())
+            if found != Counter({(content, k): 1 for k in range(int(at.value(steps)))}):
+                text = f"{at.agent.role} takes {dict(found)} for the scores of tile {content[0]} in {name}"
+                refuse("sum", text, at.agent)
+        for factor in self.factors:
+            for k in range(int(at.value(self.outer_steps))):
+                at.held.fragments[factor, k] = (content, k)
         return iter(())
 
 
 def body(plan: AttentionPlan) -> Body:
     """From the first copies to the end of the kernel."""
     return (
-        Array((plan.q.tensor.name,), "1"),
-        Array((plan.k.tensor.name, plan.v.tensor.name), "STAGES"),
-        Array(tuple(f"g{x.tensor.name}" for x in (plan.q, plan.k, plan.v)), "most_tiles"),
-        Array((f"tSr{plan.q.tensor.name}", f"tSr{plan.k.tensor.name}"), "K_BLOCKS"),
-        Array(("tOrP", f"tOr{plan.v.tensor.name}"), "N_BLOCKS"),
-        Array((plan.o.tensor.name,), "1"),
-        Region(PIPELINE, "prologue", prologue(plan)),
+        Array(tuple(x.tensor.name for x in plan.lefts), "1"),
+        Array(tuple(x.tensor.name for x in plan.rights), "STAGES"),
+        Array(tuple(f"g{x.tensor.name}" for x in plan.loaded), "most_tiles"),
+        *(Array(fragments_of(pair), steps_of(pair)) for pair in plan.pairs),
+        *(Array((factor_of(one), f"tOr{one.values.tensor.name}"), "N_BLOCKS") for one in plan.outers),
+        Array(tuple(x.tensor.name for x in plan.outputs), "1"),
+        Region(PIPELINE, "prologue", prologue(plan) if plan.by_turns else prologue_together(plan)),
         Blank(),
         *left_fragments(plan),
-        Region(PIPELINE, "mainloop", mainloop(plan)),
+        Region(PIPELINE, "mainloop", mainloop(plan) if plan.by_turns else mainloop_together(plan)),
         Blank(),
         *epilogue(plan),
     )
 
 
-def copy(x: Operand, tile: str, stage: str, size: str) -> Body:
-    """A copy of a tile under predicates on its rows."""
+def fragments_of(pair: Pair) -> tuple[str, str]:
+    """The names of the fragments of both tensors."""
+    return f"tSr{pair.left.tensor.name}", f"tSr{pair.right.tensor.name}"
+
+
+def steps_of(pair: Pair) -> str:
+    """The number of products of a tile along the summed mode."""
+    return f"K_BLOCKS{pair.suffix}"
+
+
+def factor_of(one: Outer) -> str:
+    """The fragments of what was computed, on the left of a product along the walked mode."""
+    return f"tOrP{one.suffix}"
+
+
+def copy(x: Operand, tile: str, stage: str, size: str, place: str = "") -> Body:
+    """A copy of a tile under predicates on its rows; its `place` among all tiles, where that is not its number."""
     name = x.tensor.name
     start = f"{tile} * {block_of(x.row)}" if tile.isidentifier() else f"({tile}) * {block_of(x.row)}"
     rows = (f"t{name}c{name}", start, size)
-    return Code(f"pred_{name} = rows_within(", rows, ")"), CopyTile(name, tile, stage, f"pred_{name}")
+    return Code(f"pred_{name} = rows_within(", rows, ")"), CopyTile(name, place or tile, stage, f"pred_{name}")
 
 
 def size(x: Operand) -> str:
     return f"size_{x.row}"
 
 
-def walked_copy(x: Operand, tile: str, stage: str) -> Body:
-    """A copy of the tile of that number among those that are walked, if there is one, as a group of its own."""
-    made = copy(x, f"first_tile + {tile}", stage, size(x))
-    return If(f"{tile} < tiles", made), CpAsyncCommitGroup()
+def walked_copy(plan: AttentionPlan, operands: Sequence[Operand], tile: str, stage: str) -> Body:
+    """A copy of the tiles of that number among those that are walked, if there are any, as a group of their own."""
+    if not plan.walked.around:
+        made = [line for x in operands for line in copy(x, f"first_tile + {tile}", stage, size(x))]
+        return If(f"{tile} < tiles", (*made,)), CpAsyncCommitGroup()
+    along = Let("along", f"first_tile + {tile} % tiles")
+    made = [
+        line for x in operands for line in copy(x, "along", stage, size(x), f"{tile} // tiles * every_tile + along")
+    ]
+    return If(f"{tile} < rounds", (along, *made)), CpAsyncCommitGroup()
+
+
+def walked_tiles(plan: AttentionPlan) -> str:
+    """The number of tiles that are walked."""
+    return "rounds" if plan.walked.around else "tiles"
+
+
+def walked_tile(plan: AttentionPlan) -> str:
+    """Which of all tiles of the tensors that are walked comes in a round."""
+    return "tile // tiles * every_tile + first_tile + tile % tiles" if plan.walked.around else "first_tile + tile"
 
 
 def prologue(plan: AttentionPlan) -> Body:
-    left, right, values = plan.q, plan.k, plan.v
+    (left,), (right, values) = plan.lefts, plan.rights
     return (
         Note(f"Prologue: {left.tensor.name} with the first tile of {right.tensor.name}, then tiles of"),
         Note(f"{values.tensor.name} and {right.tensor.name} in turn, each a group of copies to wait for"),
         *copy(left, "row_tile", "0", size(left)),
         For("stage", "cutlass.range_constexpr(STAGES)", (
-            *walked_copy(right, "stage", "stage"),
-            If("cutlass.const_expr(stage < STAGES - 1)", walked_copy(values, "stage", "stage")),
+            *walked_copy(plan, (right,), "stage", "stage"),
+            If("cutlass.const_expr(stage < STAGES - 1)", walked_copy(plan, (values,), "stage", "stage")),
         )),
     )  # fmt: skip
+
+
+def prologue_together(plan: AttentionPlan) -> Body:
+    names = " and ".join(x.tensor.name for x in plan.lefts)
+    return (
+        Note(f"Prologue: {names} with the first tiles, then the tiles of each stage, a group of copies each"),
+        *(line for x in plan.lefts for line in copy(x, "row_tile", "0", size(x))),
+        For("stage", "cutlass.range_constexpr(STAGES)", walked_copy(plan, plan.rights, "stage", "stage")),
+    )
 
 
 def left_fragments(plan: AttentionPlan) -> Body:
     """The fragments of the left tensor, where they stay in registers."""
     if not plan.keeps_left:
         return ()
+    (left,) = plan.lefts
     fragments = (
-        Note(f"The fragments of {plan.q.tensor.name} stay in registers"),
+        Note(f"The fragments of {left.tensor.name} stay in registers"),
         CpAsyncWaitGroup(WAIT),
         SyncThreads(),
-        For("k_block", "cutlass.range_constexpr(K_BLOCKS)", (read(plan.q, "S", "k_block", "0"),)),
+        For("k_block", "cutlass.range_constexpr(K_BLOCKS)", (read(left, "S", "k_block", "0"),)),
     )
     return Region(MMA, "fragments", fragments), Blank()
 
 
-def read(x: Operand, product: str, k: str, stage: str) -> ReadFragment:
+def read(x: Operand, product: str, k: str, stage: str, copy: str = "") -> ReadFragment:
     name = x.tensor.name
     fragment = f"t{product}r{name}"
-    return ReadFragment(name, f"t{product}s{name}", f"{fragment}_view", fragment, k, stage, f"read_{name}")
+    return ReadFragment(name, f"t{product}s{name}", f"{fragment}_view", fragment, k, stage, copy or f"read_{name}")
+
+
+def reading_columns(plan: AttentionPlan, one: Outer) -> str:
+    """The copy that reads fragments of a tensor's columns, where another one reads those of its rows."""
+    both = any(pair.right is one.values for pair in plan.pairs)
+    return f"read_{one.values.tensor.name}" + "_columns" * both
+
+
+def scores(plan: AttentionPlan, pair: Pair) -> Body:
+    """The products of a tile of two tensors."""
+    step = (
+        *([] if plan.keeps_left else [read(pair.left, "S", "k_block", "0")]),
+        read(pair.right, "S", "k_block", "stage"),
+        MultiplyScores(*fragments_of(pair), "k_block", f"acc_S{pair.suffix}"),
+    )
+    return (For("k_block", f"cutlass.range_constexpr({steps_of(pair)})", step),)
+
+
+def products(plan: AttentionPlan, one: Outer) -> Body:
+    """The products of a tile along the walked mode."""
+    step = (
+        read(one.values, "O", "n_block", "stage", reading_columns(plan, one)),
+        MultiplyAdd(factor_of(one), f"tOr{one.values.tensor.name}", "n_block", f"acc_O{one.suffix}"),
+    )
+    return (For("n_block", "cutlass.range_constexpr(N_BLOCKS)", step),)
+
+
+def computed(plan: AttentionPlan) -> Statement:
+    """The statement that computes with the scores of a tile."""
+    sums = tuple((f"acc_S{pair.suffix}", steps_of(pair)) for pair in plan.pairs)
+    factors = tuple(factor_of(one) for one in plan.outers)
+    return Included(f"{FOLDER}/tile.j2", None, (Computed(walked_tile(plan), sums, factors, "N_BLOCKS"),))
 
 
 def mainloop(plan: AttentionPlan) -> Body:
-    left, right, values = plan.q, plan.k, plan.v
+    (pair,), (outer,), (right, values) = plan.pairs, plan.outers, plan.rights
     wait: Body = (CpAsyncWaitGroup(WAIT), SyncThreads())
-    scores = (
-        *([] if plan.keeps_left else [read(left, "S", "k_block", "0")]),
-        read(right, "S", "k_block", "stage"),
-        MultiplyScores(f"tSr{left.tensor.name}", f"tSr{right.tensor.name}", "k_block", "acc_S"),
-    )
-    outer = (
-        read(values, "O", "n_block", "stage"),
-        MultiplyAdd("tOrP", f"tOr{values.tensor.name}", "n_block", "acc_O"),
-    )
     tile = (
         Let("stage", "tile % STAGES"),
         Note(
@@ -156,30 +228,52 @@ def mainloop(plan: AttentionPlan) -> Body:
         ),
         *wait,
         Let("ahead", "tile + (STAGES - 1)"),
-        *walked_copy(values, "ahead", "ahead % STAGES"),
+        *walked_copy(plan, (values,), "ahead", "ahead % STAGES"),
         Code("acc_S.fill(0.0)"),
-        Region(MMA, "scores", (For("k_block", "cutlass.range_constexpr(K_BLOCKS)", scores),)),
-        Included(f"{FOLDER}/tile.j2", None, (Computed("first_tile + tile", "K_BLOCKS", "N_BLOCKS"),)),
+        Region(MMA, "scores", scores(plan, pair)),
+        computed(plan),
         Note(f"Wait for the tile of {values.tensor.name}, and until no thread reads this stage of {right.tensor.name}"),
         *wait,
         Let("ahead", "tile + STAGES"),
-        *walked_copy(right, "ahead", "stage"),
-        Region(MMA, "products", (For("n_block", "cutlass.range_constexpr(N_BLOCKS)", outer),)),
+        *walked_copy(plan, (right,), "ahead", "stage"),
+        Region(MMA, "products", products(plan, outer)),
     )
     return (For("tile", "cutlass.range(tiles, unroll=1)", tile),)
 
 
+def mainloop_together(plan: AttentionPlan) -> Body:
+    tile = (
+        Let("stage", "tile % STAGES"),
+        CpAsyncWaitGroup("STAGES - 1"),
+        SyncThreads(),
+        *(Code(f"acc_S{pair.suffix}.fill(0.0)") for pair in plan.pairs),
+        *(Region(MMA, f"scores{pair.suffix}", scores(plan, pair)) for pair in plan.pairs),
+        computed(plan),
+        *(Region(MMA, f"products{one.suffix}", products(plan, one)) for one in plan.outers),
+        Note("Until no thread reads this stage"),
+        SyncThreads(),
+        Let("ahead", "tile + STAGES"),
+        *walked_copy(plan, plan.rights, "ahead", "stage"),
+    )
+    return (For("tile", f"cutlass.range({walked_tiles(plan)}, unroll=1)", tile),)
+
+
 def epilogue(plan: AttentionPlan) -> Body:
-    name = plan.o.tensor.name
+    names = [x.tensor.name for x in plan.outputs]
+    over = tuple(x.tensor.name for x in plan.loaded)
+    go = "{} goes through shared memory, where the stages were, to be stored in whole rows"
+    if len(names) > 1:
+        go = "{} go through shared memory, where the stages were, to be stored in whole rows"
     staged = (
-        Note(f"{name} goes through shared memory, where the stages were, to be stored in whole rows"),
+        Note(go.format(" and ".join(names))),
         CpAsyncWaitGroup("0"),
         SyncThreads(),
-        StoreSums(name, tuple(x.tensor.name for x in (plan.q, plan.k, plan.v)), "tOrO"),
+        *(StoreSums(name, over, f"tOrO{suffix_of(number)}") for number, name in enumerate(names)),
         SyncThreads(),
     )
+    sums = tuple(Summed(walked_tiles(plan), "N_BLOCKS", f"acc_O{one.suffix}") for one in plan.outers)
     return (
-        Included("attention/end.j2", None, (Summed("tiles", "N_BLOCKS", "acc_O"),)),
+        Included("attention/end.j2", None, sums),
         Region("tensors", "store", staged),
-        Included(f"{FOLDER}/store.j2", 0, (ReadSums(name),)),
+        Included(f"{FOLDER}/store.j2", 0, tuple(ReadSums(name) for name in names)),
     )

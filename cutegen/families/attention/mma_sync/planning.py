@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from cutegen.atoms.targets import WARP
 from cutegen.dtypes import Dtype
 from cutegen.expressions.annotating import annotate
-from cutegen.families.attention.mma_sync.plan import AttentionPlan, Operand
+from cutegen.families.attention.mma_sync.plan import AttentionPlan, Operand, Outer, Pair
 from cutegen.families.attention.mma_sync.schedule import AttentionSchedule, Spec
 from cutegen.families.attention.operands import (
     ACCESS,
     MOST_DEPTH,
     extents,
-    operands_of,
+    more_than_one,
+    moved_in_tiles,
+    stored_with_columns,
     swizzle_of,
     with_tensors,
 )
+from cutegen.families.attention.plan import suffix_of
 from cutegen.families.common.dealing import copy_layouts, row_layout
 from cutegen.language.edits import with_value
 from cutegen.language.model import Tensor
@@ -45,30 +48,56 @@ def resolve(spec: Spec, report: Report) -> Spec:
 
 def _schedule(spec: Spec, found: Walked, report: Report) -> AttentionSchedule:
     schedule, tiler = spec.schedule, dict(spec.schedule.tiler or {})
-    for mode, extent, why in (
-        (found.rows[0], ROWS, "16 rows of each of four warps"),
-        (found.walked, KEYS, "as wide as rows"),
-    ):
+    plain = more_than_one(found, spec.outputs) is None
+    rows, keys, stages, why = _plain(spec, found) if plain else _of_several(spec, found)
+    for mode, extent in ((found.rows[0], rows), (found.walked, keys)):
         if mode not in tiler:
             tiler[mode] = extent
-            report.infer(why, "schedule", "tiler", mode)
+            report.infer(why[mode], "schedule", "tiler", mode)
     schedule = replace(schedule, tiler={mode: tiler[mode] for mode in (found.rows[0], found.walked)})
     if schedule.mma.atom is None:
         report.infer("the family's own", "schedule", "mma", "atom")
         schedule = with_value(schedule, ("mma", "atom"), "mma_sync")
     if schedule.mma.warps is None:
-        warps = max(1, min(16, tiler[found.rows[0]] // ROWS_OF_WARP))
-        report.infer(f"{ROWS_OF_WARP} rows of each", "schedule", "mma", "warps")
+        of_warp = ROWS_OF_WARP if plain or tiler[found.rows[0]] < 2 * ROWS else 2 * ROWS_OF_WARP
+        warps = max(1, min(16, tiler[found.rows[0]] // of_warp))
+        report.infer(f"{of_warp} rows of each", "schedule", "mma", "warps")
         schedule = with_value(schedule, ("mma", "warps"), warps)
     if schedule.pipeline.stages is None:
-        deep = max(spec.static.get(mode, MOST_DEPTH) for mode in (found.scores.mode, found.columns))
-        stages = 2 if deep <= SHORT else 1
-        report.infer("shared memory leaves room for other blocks", "schedule", "pipeline", "stages")
+        report.infer(why["stages"], "schedule", "pipeline", "stages")
         schedule = with_value(schedule, ("pipeline", "stages"), stages)
     if schedule.math is None:
         report.infer("factors of 16 bits hide the error", "schedule", "math")
         schedule = replace(schedule, math="fast")
     return schedule
+
+
+def _plain(spec: Spec, found: Walked) -> tuple[int, int, int, Mapping[str, str]]:
+    """Rows, walked elements and stages of one product of two tensors and one with what is computed of it, and why."""
+    deep = max(spec.static.get(mode, MOST_DEPTH) for mode in found.depths)
+    why = {
+        found.rows[0]: "16 rows of each of four warps",
+        found.walked: "as wide as rows",
+        "stages": "shared memory leaves room for other blocks",
+    }
+    return ROWS, KEYS, 2 if deep <= SHORT else 1, why
+
+
+def _of_several(spec: Spec, found: Walked) -> tuple[int, int, int, Mapping[str, str]]:
+    """The same of several products, as gradients of attention have. On an H200 with rows of 64 and 128 elements these
+    took the least time of 3 to 13 tiles each: 128 x 32 with 32 rows of each warp, where registers hold their sums.
+    """
+    summed = sum(spec.static.get(found.columns_of(one), MOST_DEPTH) for one in found.outer)
+    deep = max(spec.static.get(mode, MOST_DEPTH) for mode in found.depths)
+    if deep > MOST_KEPT:
+        room = f"shared memory holds few rows of {deep} elements"
+        return ROWS, KEYS // 2, 1, {found.rows[0]: "16 rows of each of four warps", found.walked: room, "stages": room}
+    copied = "one is multiplied while the next one comes"
+    if summed > MOST_KEPT:
+        many = f"registers hold sums of {summed} elements for each row"
+        return ROWS, KEYS, 2, {found.rows[0]: many, found.walked: "as wide as rows", "stages": copied}
+    few = "scores of two products leave registers for the rows' sums"
+    return 2 * ROWS, KEYS // 2, 2, {found.rows[0]: "32 rows of each of four warps", found.walked: few, "stages": copied}
 
 
 # ------------------------------------------------------------------------------------------------------------ plan
@@ -79,29 +108,56 @@ def plan(spec: Spec) -> AttentionPlan:
     found, schedule = walked_of(spec), spec.schedule
     warps, stages = schedule.mma.warps, schedule.pipeline.stages
     assert warps is not None and stages is not None
-    rows, keys = extents(spec, found)
-    left, right, values, output = operands_of(spec, found)
-    threads = warps * WARP
-    q = _operand(spec, left, found.rows[0], found.scores.mode, rows, 1, 0, threads)
-    k = _operand(spec, right, found.walked, found.scores.mode, keys, stages, q.bytes, threads)
-    v = _operand(spec, values, found.walked, found.columns, keys, stages, q.bytes + k.bytes, threads)
-    o = _operand(spec, output, found.rows[0], found.columns, rows, 1, 0, threads)
+    threads, tile, modes = warps * WARP, extents(spec, found), moved_in_tiles(spec, found)
+    operands: dict[str, Operand] = {}
+    lefts, rights = multiplied(found)
+    loaded, stored = _bytes_loaded(spec, found), _bytes_stored(spec, found)
+    starts, end = _placed(loaded)
+    for name in (*lefts, *rights):
+        row = found.rows[0] if name in lefts else found.walked
+        of_stages = 1 if name in lefts else stages
+        rows = tile[name not in lefts]
+        start = starts[len(operands)]
+        operands[name] = _operand(spec, spec.tensor(name), row, modes[name], rows, of_stages, start, threads)
+    starts, end_of_stored = _placed(stored)
+    outputs = [
+        _operand(spec, tensor, found.rows[0], column, tile[0], 1, start, threads)
+        for (tensor, column), start in zip(stored_with_columns(spec, found), starts, strict=True)
+    ]
+    pairs = tuple(
+        Pair(one.name, operands[one.a], operands[one.b], suffix_of(number)) for number, one in enumerate(found.products)
+    )
+    outers = tuple(
+        Outer(one.name, operands[one.product.b], suffix_of(number))
+        for number, one in enumerate(found.outer)
+        if one.product is not None
+    )
+    by_turns = len(pairs) == len(outers) == 1 and len(rights) == 2 and not found.around
     types = {t.name: t.dtype for t in spec.tensors} | {s.name: s.dtype for s in spec.scalars}
     return AttentionPlan(
         spec=spec,
         threads=threads,
-        tile={found.rows[0]: rows, found.walked: keys, found.scores.mode: q.depth, found.columns: v.depth},
+        tile={found.rows[0]: tile[0], found.walked: tile[1], **{mode: spec.static[mode] for mode in found.depths}},
         statements=annotate(spec.compute, types, Dtype.f32),
-        smem_bytes=max(q.bytes + k.bytes + v.bytes, o.bytes),
+        smem_bytes=max(end, end_of_stored),
         walked=found,
         stages=stages,
         warps=warps,
-        q=q,
-        k=k,
-        v=v,
-        o=o,
-        keeps_left=q.depth <= MOST_KEPT,
+        lefts=tuple(operands[name] for name in lefts),
+        rights=tuple(operands[name] for name in rights),
+        outputs=tuple(outputs),
+        pairs=pairs,
+        outers=outers,
+        by_turns=by_turns,
+        keeps_left=by_turns and pairs[0].left.depth <= MOST_KEPT,
     )
+
+
+def multiplied(found: Walked) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The names of the tensors whose rows a block keeps, and of those of which it walks tiles."""
+    lefts = dict.fromkeys(one.a for one in found.products)
+    outer = (one.product.b for one in found.outer if one.product is not None)
+    return (*lefts,), (*dict.fromkeys((*(one.b for one in found.products), *outer)),)
 
 
 def _operand(
@@ -122,10 +178,39 @@ def _operand(
 
 def smem_bytes(spec: Spec, found: Walked) -> int:
     """Bytes of shared memory of a block, of a schedule whose words may not fit each other."""
-    rows, keys = extents(spec, found)
-    depth, columns = spec.static[found.scores.mode], spec.static[found.columns]
+    return max(_placed(_bytes_loaded(spec, found))[1], _placed(_bytes_stored(spec, found))[1])
+
+
+def _bytes_loaded(spec: Spec, found: Walked) -> list[tuple[int, int]]:
+    """The bytes of the stages of each tensor that is loaded, and of the runs that exchange their places."""
+    (rows, keys), depths = extents(spec, found), moved_in_tiles(spec, found)
     stages = spec.schedule.pipeline.stages or 1
-    return max(rows * depth + stages * keys * (depth + columns), rows * columns) * 2
+    lefts, rights = multiplied(found)
+    tiles = [(rows, name) for name in lefts] + [(stages * keys, name) for name in rights]
+    return [_with_swizzle(spec, spec.tensor(name), depths[name], count) for count, name in tiles]
+
+
+def _bytes_stored(spec: Spec, found: Walked) -> list[tuple[int, int]]:
+    """The same of the tiles of outputs."""
+    rows, _ = extents(spec, found)
+    return [_with_swizzle(spec, tensor, column, rows) for tensor, column in stored_with_columns(spec, found)]
+
+
+def _with_swizzle(spec: Spec, tensor: Tensor, mode: str, rows: int) -> tuple[int, int]:
+    depth, width = spec.static[mode], tensor.dtype.bytes
+    return rows * depth * width, swizzle_of(depth, width)
+
+
+def _placed(sizes: Sequence[tuple[int, int]]) -> tuple[list[int], int]:
+    """Where buffers of these sizes start, one behind the other at multiples of eight runs of their swizzle, and where
+    the last one ends.
+    """
+    starts, end = [], 0
+    for size, swizzle in sizes:
+        start = -(-end // (8 * swizzle)) * 8 * swizzle
+        starts.append(start)
+        end = start + size
+    return starts, end
 
 
 def copies_fit(threads: int, rows: int, depth: int) -> bool:

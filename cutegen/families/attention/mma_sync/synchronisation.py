@@ -25,15 +25,18 @@ def run_of(plan: AttentionPlan, tiles: int, tree: Body | None = None) -> Run:
 
     Raises `Unproved` as `traced` does.
     """
-    within = {f"pred_{x.tensor.name}": True for x in (plan.q, plan.k, plan.v)}
+    around = 2 if plan.walked.around else 1  # places of the modes that are walked around the tiles' own
+    within = {f"pred_{x.tensor.name}": True for x in plan.loaded}
     variables = {
         "STAGES": plan.stages,
-        "K_BLOCKS": plan.steps,
+        **{f"K_BLOCKS{pair.suffix}": pair.steps for pair in plan.pairs},
         "N_BLOCKS": plan.outer_steps,
         "tiles": tiles,
+        "rounds": tiles * around,
+        "every_tile": tiles,
         "first_tile": 0,
         "row_tile": 0,
-        "most_tiles": max(tiles, 1),
+        "most_tiles": max(tiles * around, 1),
     }
     agents = {("threads", 0, part): tuple(range(WARP * part, WARP * (part + 1))) for part in range(WARPS)}
     return traced(body(plan) if tree is None else tree, agents, Geometry(), [variables | within])

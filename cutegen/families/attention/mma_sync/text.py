@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,8 +10,9 @@ from tensor_layouts import Layout
 
 from cutegen.codegen.formatting import make_layout
 from cutegen.codegen.parts import Constant, KernelParts
-from cutegen.families.attention.mma_sync.mainloop import body
-from cutegen.families.attention.mma_sync.plan import AttentionPlan, Operand
+from cutegen.families.attention.mma_sync.mainloop import body, reading_columns, steps_of
+from cutegen.families.attention.mma_sync.plan import AttentionPlan, Operand, Outer, Pair
+from cutegen.families.attention.plan import suffix_of
 from cutegen.families.attention.reach_text import reach_lines
 from cutegen.families.attention.row_text import RowText
 from cutegen.families.attention.walking_text import (
@@ -32,11 +34,15 @@ class OperandText:
     """The texts of a tensor that is copied in tiles."""
 
     plan: Operand
-    view: str  # the matrix that a block has of it
+    view: (
+        str | tuple[str, list[str], str]
+    )  # the matrix that a block has of it, as text or as a call of several arguments
     block: str  # rows of a tile
     depth: str
     memory: str  # where its stages start
     layout: str
+    coordinate: str  # of its tiles
+    around: int  # modes of its tiles that are walked around the one along its rows' mode
     op: str
 
     @property
@@ -62,59 +68,72 @@ def kernel_parts(plan: AttentionPlan) -> KernelParts:
     names = names_of(plan)
     rows = RowText(spec, found, names, plan.masked, plan.whole)
     coordinates, _ = asked_modes(found)
-    operands = [operand_text(plan, x) for x in (plan.q, plan.k, plan.v, plan.o)]
-    q, k, v, o = (x.tensor.name for x in (plan.q, plan.k, plan.v, plan.o))
+    operands = [operand_text(plan, x) for x in (*plan.loaded, *plan.outputs)]
+    loaded = len(plan.loaded)
     tile_lines, end_lines = rows.tile(), rows.end()
-    by_column = [t for t in rows.elements if found.columns in t.shape]
+    asked_columns = {mode for mode in found.every_columns if any(mode in t.shape for t in rows.elements)}
     by_key = [t for t in rows.elements if found.walked in t.shape]
     checks = not plan.whole
     asks_rows = any(f"at_{found.rows[0]}" in line for line in tile_lines)
     context: dict[str, Any] = {
         "body": body(plan),
         "operands": operands,
-        "loaded_operands": operands[:3],
-        "loads": bool(by_column or by_key),
+        "loaded_operands": operands[:loaded],
+        "loads": bool(asked_columns or by_key),
         "sizes": [(mode, text) for mode, text in size_texts(plan).items()],
         "places": [(mode, size_of(plan, mode)) for mode in reversed(plan.outer)],
         "outer": list(plan.outer),
         "block_loads": [],
-        "reach": list(
-            reach_lines(
+        "reach": [
+            *reach_lines(
                 plan.bounds, found.rows[0], found.walked, block_of(found.rows[0]), block_of(found.walked), names.sizes
-            )
-        ),
+            ),
+            *_around_lines(plan),
+        ],
+        "around": [(mode, size) for mode, size in size_texts(plan).items() if mode in found.around],
         "M": found.rows[0],
         "N": found.walked,
-        "E": found.columns,
-        "K": k,
-        "V": v,
-        "O_name": o,
+        "outputs": operands[loaded:],
+        "stored_sums": [
+            (x.tensor.name, suffix_of(number), _sums_of(plan, x.tensor.name)) for number, x in enumerate(plan.outputs)
+        ],
         "blk_m": block_of(found.rows[0]),
         "blk_n": block_of(found.walked),
-        "columns": f"BLK_{found.columns.upper()}",
-        "profiles": f"g{q} ({plan.q.rows},{plan.q.depth},m), g{k} ({plan.k.rows},{plan.k.depth},n), "
-        f"g{v} ({plan.v.rows},{plan.v.depth},n)",
-        "fragments": [
-            (q, "S", "A", f"s{q}", "False"),
-            (k, "S", "B", f"s{k}", "False"),
-            (v, "O", "B", f"s{v}_columns", "True"),
-        ],
-        "acc_s": show(((2, 2), plan.rows_of_thread // 2, plan.k.rows // 8)),
-        "acc_o": show(((2, 2), plan.rows_of_thread // 2, plan.v.depth // 8)),
+        "profiles": ", ".join(
+            f"g{x.tensor.name} ({x.rows},{x.depth},{'m' if x in plan.lefts else 'n'})" for x in plan.loaded
+        ),
+        "fragments": [fragment for pair in plan.pairs for fragment in _of_rows(pair)]
+        + [_of_columns(plan, one) for one in plan.outers],
+        "sums": ", ".join(
+            [
+                *(f"acc_S{x.suffix} {show(_extents_of_sums(plan, plan.key_block))}" for x in plan.pairs),
+                *(f"acc_O{x.suffix} {show(_extents_of_sums(plan, x.values.depth))}" for x in plan.outers),
+            ]
+        ),
+        "pairs": [pair.suffix for pair in plan.pairs],
+        "outers": [(x.suffix, block_of(x.values.depth_mode), x.values.tensor.name) for x in plan.outers],
+        "by_columns": [(x.values.tensor.name, x.values.depth_mode, columns_layout(x.values)) for x in plan.outers],
         "carried": [
             (rows.held[one.name], 'float("-inf")' if one.function == "max" else "0.0") for one in found.of_rows
         ],
         "asks_rows": asks_rows,
         "asks_keys": found.walked in coordinates or checks,
         "checks_keys": checks,
-        "asks_columns": bool(by_column) or found.columns in coordinates,
-        "asks_places": found.columns in coordinates,
+        "asked_columns": [
+            (suffix_of(number), mode, block_of(mode))
+            for number, mode in enumerate(found.every_columns)
+            if mode in asked_columns | coordinates
+        ],
+        "asked_places": [
+            (f"out_places{suffix_of(number)}", f"out_columns{suffix_of(number)}")
+            for number, mode in enumerate(found.every_columns)
+            if mode in coordinates
+        ],
         "tile_loads": rows.tile_loads(),
         "tile_lines": tile_lines,
         "end_lines": end_lines,
         "ends_ask_rows": any(f"at_{found.rows[0]}" in line for line in end_lines),
-        "columns_layout": columns_layout(plan.v),
-        "element": f"cutlass.{plan.q.tensor.dtype.cutlass}",
+        "element": f"cutlass.{plan.lefts[0].tensor.dtype.cutlass}",
         "grid": grid(plan),
     }
     parameters = [(f"s{x.name}_layout: cute.Layout", f"tiled_copy_{x.name}: cute.TiledCopy") for x in operands]
@@ -124,13 +143,48 @@ def kernel_parts(plan: AttentionPlan) -> KernelParts:
         context=context,
         parameters=(
             *(text for pair in parameters for text in pair),
-            f"s{v}_columns_layout: cute.Layout",
+            *(f"s{x.values.tensor.name}_columns_layout: cute.Layout" for x in plan.outers),
             "tiled_mma: cute.TiledMma",
         ),
         limits=limits(plan),
         nvgpu=("cpasync", "warp"),
         nvgpu_path="schedule.mma",
     )
+
+
+def _around_lines(plan: AttentionPlan) -> Iterator[str]:
+    """The statements that find how many tiles are walked in all, where other modes are walked around theirs."""
+    found = plan.walked
+    if found.around:
+        yield f"# All of these tiles for each place of {', '.join(found.around)}"
+        yield f"every_tile = cute.ceil_div(size_{found.walked}, {block_of(found.walked)})"
+        yield " * ".join(["rounds = tiles", *(f"size_{mode}" for mode in found.around)])
+
+
+def _of_rows(pair: Pair) -> Iterator[tuple[str, str, str, str, str, str]]:
+    """The fragments of two tensors: the tensor, the product, its side, the memory they are of, whether it is read
+    transposed, and the copy that reads it.
+    """
+    for side, x in (("A", pair.left), ("B", pair.right)):
+        name = x.tensor.name
+        yield name, "S", side, f"s{name}", "False", f"read_{name}"
+
+
+def _of_columns(plan: AttentionPlan, one: Outer) -> tuple[str, str, str, str, str, str]:
+    """The same for the columns of a tensor."""
+    name = one.values.tensor.name
+    return name, "O", "B", f"s{name}_columns", "True", reading_columns(plan, one)
+
+
+def _sums_of(plan: AttentionPlan, output: str) -> str:
+    """The suffix of the sums that an output with columns follows from."""
+    outer = plan.walked.outer_of(output)
+    return next(one.suffix for one in plan.outers if outer is not None and one.name == outer.name)
+
+
+def _extents_of_sums(plan: AttentionPlan, columns: int) -> tuple[tuple[int, int], int, int]:
+    """The extents of a thread's sums for a block's rows of so many columns."""
+    return (2, 2), plan.rows_of_thread // 2, columns // 8
 
 
 def constants_of(plan: AttentionPlan) -> tuple[Constant, ...]:
@@ -141,7 +195,11 @@ def constants_of(plan: AttentionPlan) -> tuple[Constant, ...]:
         Constant("THREADS", "WARPS * 32", "", "schedule.mma.warps"),
         Constant("ROWS", str(plan.rows_of_thread), "of a thread", "schedule.mma.warps"),
         Constant("STAGES", str(plan.stages), "of each tensor that is walked", "schedule.pipeline.stages"),
-        Constant("K_BLOCKS", str(plan.steps), "steps of the first product", "static"),
+        Constant("K_BLOCKS", str(plan.pairs[0].steps), "steps of the first product", "static"),
+        *(
+            Constant(steps_of(pair), str(pair.steps), f"steps of the product of {pair.left.tensor.name}", "static")
+            for pair in plan.pairs[1:]
+        ),
         Constant(
             "N_BLOCKS", str(plan.outer_steps), "steps of the second product", f"schedule.tiler.{plan.walked.walked}"
         ),
@@ -152,24 +210,32 @@ def constants_of(plan: AttentionPlan) -> tuple[Constant, ...]:
 
 def operand_text(plan: AttentionPlan, x: Operand) -> OperandText:
     name = x.tensor.name
-    index = ", ".join("None" if mode in (x.row, x.depth_mode) else f"at_{mode}" for mode in x.tensor.shape)
-    view = f"m{name}[{index}]" if len(x.tensor.shape) > 2 else f"m{name}"
-    if x.tensor.shape.index(x.row) > x.tensor.shape.index(x.depth_mode):  # rows first
-        view = f"cute.make_tensor({view}.iterator, cute.select({view}.layout, mode=[1, 0]))"
+    order = (x.row, x.depth_mode, *(plan.walked.around if x in plan.rights else ()))
+    index = ", ".join("None" if mode in order else f"at_{mode}" for mode in x.tensor.shape)
+    view = f"m{name}[{index}]" if len(x.tensor.shape) > len(order) else f"m{name}"
+    kept = [mode for mode in x.tensor.shape if mode in order]
+    places = [kept.index(mode) for mode in order]
+    text: str | tuple[str, list[str], str] = view
+    if places != sorted(places):  # rows first, then along them
+        made = [f"{view}.iterator", f"cute.select({view}.layout, mode={places})"]
+        text = ("cute.make_tensor(", made, ")")
+    coordinate = ", ".join(["None", "0", *["None"] * (len(order) - 2)])
     shown = x.smem_layout
-    if x is plan.o:
+    if x in plan.outputs:
         shape, stride = shown.shape, shown.stride
         assert isinstance(shape, tuple) and isinstance(stride, tuple)
         shown = Layout(shape[:2], stride[:2])
     copied = "cpasync.CopyG2SOp(cache_mode=cute.nvgpu.LoadCacheMode.GLOBAL)"
     return OperandText(
         plan=x,
-        view=view,
+        view=text,
         block=block_of(x.row),
         depth=f"BLK_{x.depth_mode.upper()}",
         memory=f"storage + {x.offset}" if x.offset else "storage",
         layout=make_layout(shown),
-        op="cute.nvgpu.CopyUniversalOp()" if x is plan.o else copied,
+        coordinate=coordinate,
+        around=len(order) - 2,
+        op="cute.nvgpu.CopyUniversalOp()" if x in plan.outputs else copied,
     )
 
 

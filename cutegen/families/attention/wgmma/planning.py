@@ -8,7 +8,7 @@ from dataclasses import replace
 from cutegen.dtypes import Dtype
 from cutegen.expressions.annotating import annotate
 from cutegen.expressions.tree import Compute
-from cutegen.families.attention.operands import UNIT, extents, operands_of, swizzle_of, with_tensors
+from cutegen.families.attention.operands import UNIT, extents, more_than_one, operands_of, swizzle_of, with_tensors
 from cutegen.families.attention.wgmma.allocation import smem_bytes
 from cutegen.families.attention.wgmma.plan import ROWS, WARPGROUP, Operand, WarpgroupAttentionPlan
 from cutegen.families.attention.wgmma.schedule import Spec, WarpgroupAttentionSchedule
@@ -28,12 +28,16 @@ FEW = 128  # rows of a tile that leave registers for more than what is multiplie
 
 
 def unmeant(schedule: WarpgroupAttentionSchedule, tensors: Mapping[str, Tensor], compute: Compute) -> str | None:
-    """Why single warps multiply faster: both ends of a walk are bound, and statements take longer than products do.
+    """Why single warps multiply: statements have more than one product of two tensors, or along the walk. Or both ends
+    of the walk are bound, and statements take longer than products do.
 
-    Then what counts is how few elements are computed in vain, and warps have smaller tiles. On an H200, with a softcap,
-    slopes and documents, they took 0.56 to 0.84 of the time (windows of 128 to 1024 of 1024 to 16384 elements).
+    In the latter case what counts is how few elements are computed in vain, and warps have smaller tiles. On an H200,
+    with a softcap, slopes and documents, they took 0.56 to 0.84 of the time (windows of 128 to 1024 of 1024 to 16384
+    elements).
     """
     found = walked_in(compute, tensors)
+    if (several := more_than_one(found, [t for t in tensors.values() if t.writes])) is not None:
+        return f"warpgroups have no registers for {several}"
     every = tuple(bounds(found))
     ends = {bound.last for bound in every}
     if len(ends) < 2 or (schedule.math != "precise" and folded(found, every, [*tensors]) is not None):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cutegen.families.attention.operand_rules import rows
-from cutegen.families.attention.operands import UNIT, extents, is_fixed, least_room
+from cutegen.families.attention.operands import UNIT, extents, is_fixed, least_room, more_than_one
 from cutegen.families.attention.wgmma.allocation import smem_bytes
 from cutegen.families.attention.wgmma.plan import REGISTERS, ROWS
 from cutegen.families.attention.wgmma.schedule import Spec
@@ -13,6 +13,13 @@ from cutegen.ops.contract import walked_of
 
 MOST_KEYS = 256  # columns of one product
 OTHERS = 24  # registers of a thread for all but what is multiplied
+
+
+def products(spec: Spec, say: Say) -> None:
+    """There is one product of two tensors, one along the walked mode, and one output of that."""
+    if (several := more_than_one(walked_of(spec), spec.outputs)) is not None:
+        message = f"statements have {several}, and warpgroups multiply one pair of tensors, then one tensor"
+        say(message, "schedule", "mma", "atom", help="write `atom: mma_sync`, or no atom")
 
 
 def tile(spec: Spec, say: Say) -> None:
@@ -89,7 +96,7 @@ def shared_memory(spec: Spec, say: Say) -> None:
 def is_sound(spec: Spec) -> bool:
     """Whether a plan can be made; what is not filled in yet passes."""
     found, schedule = walked_of(spec), spec.schedule
-    if not is_fixed(spec, found):
+    if not is_fixed(spec, found) or more_than_one(found, spec.outputs) is not None:
         return False
     tiler = schedule.tiler or {}
     m, n = tiler.get(found.rows[0], ROWS), tiler.get(found.walked, UNIT)
@@ -98,6 +105,7 @@ def is_sound(spec: Spec) -> bool:
 
 RULES: tuple[Rule, ...] = (
     Rule("CG267", rows, basic=True),
+    Rule("CG318", products, basic=True),
     Rule("CG316", tile, basic=True),
     Rule("CG317", registers),
     Rule("CG269", shared_memory),
