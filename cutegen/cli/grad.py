@@ -101,5 +101,5 @@ def _names(text: str | None) -> list[str]:
         return []
     names = [name.strip() for name in text.split(",")]
     if not all(names):
-        raise Refusal(f"`{text}` is no list of names", "write it as `X,W`")
+        raise Refusal(f"`{text}` is not a list of names", "write it as `X,W`")
     return names

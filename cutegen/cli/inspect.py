@@ -111,7 +111,7 @@ def _chosen(gathered: Gathered, kernel: str | None, target: str | None) -> list[
     units = [unit for unit in named if target is None or target in unit.module.spec.targets]
     if not units:
         known = ", ".join(dict.fromkeys(t for unit in named for t in unit.module.spec.targets))
-        raise Refusal(f"`{target}` is no target of these kernels", f"their targets are {known}")
+        raise Refusal(f"`{target}` is not a target of these kernels", f"their targets are {known}")
     return units
 
 

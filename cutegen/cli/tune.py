@@ -163,7 +163,7 @@ def _no_gpu() -> str | None:
 def _targets(unit: Unit, target: str | None) -> tuple[str, ...]:
     known = unit.module.spec.targets
     if target is not None and target not in known:
-        raise Refusal(f"`{target}` is no target of {unit.kernel}", f"its targets are {', '.join(known)}")
+        raise Refusal(f"`{target}` is not a target of {unit.kernel}", f"its targets are {', '.join(known)}")
     return known if target is None else (target,)
 
 

@@ -248,7 +248,7 @@ def _syntax(x: Expr) -> ast.expr:
             assert x.dtype is not None
             return ast.Call(ast.Name("cast"), [_syntax(x.x), ast.Name(x.dtype.value)], [])
         case MatMul():
-            raise ValueError("a matrix product is no expression of elements")
+            raise ValueError("a matrix product is not an expression of elements")
     return ast.Name(x.id)
 
 

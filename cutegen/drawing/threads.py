@@ -50,7 +50,7 @@ def partition_of(layout: LayoutExpr, shape: Sequence[int]) -> Partition:
 
 def _check_modes(layout: LayoutExpr) -> None:
     if isinstance(layout.shape, int) or rank(layout) != 2:
-        message = f"{text_of(layout)} is no thread-value layout: it must have two modes, (thread, value)"
+        message = f"{text_of(layout)} is not a thread-value layout: it must have two modes, (thread, value)"
         raise DrawingError(message, "write it as (threads,values):(..,..), or leave out --tv")
 
 

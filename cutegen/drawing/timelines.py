@@ -40,7 +40,7 @@ class Sheet:
         self.marks.append(Mark(self.now, label))
 
     def bar(self, lane: str, start: int, end: int, label: str, colour: int, about: str, *, faint: bool = False) -> None:
-        """Adds what takes a lane from one step up to another one; nothing where that is no time."""
+        """Adds what takes a lane from one step up to another one; nothing where that is not a time."""
         if start < end:
             self._bars.append((lane, Bar(0, start, end, label, colour, about, faint)))
 

@@ -54,7 +54,7 @@ def sum_of(
             case Reduce():
                 return reduced(node.function, read(node.x), modes.get(node.mode, node.mode))
             case Scan() | Select():
-                raise NoForm(f"`{node.function}` is no sum of products")
+                raise NoForm(f"`{node.function}` is not a sum of products")
             case Cast():
                 assert node.dtype is not None
                 return of(Atom("call", f"cast {node.dtype.value}", (read(node.x),)))

@@ -63,7 +63,7 @@ def read_shapes(path: Path, where: str) -> tuple[Entry, ...]:
     except OSError as error:
         raise ShapeError(f"{where}: {error.strerror}", "give a file of shapes, or sizes as M=1024..16384") from None
     except UnicodeDecodeError:
-        raise ShapeError(f"{where}: this is no text", _FORM) from None
+        raise ShapeError(f"{where}: this is not a text", _FORM) from None
     entries = tuple(parse_shapes(text, where))
     if not 0 < len(entries) <= MOST:
         raise ShapeError(f"{where}: it has {len(entries) or 'no'} shapes", _FORM if not entries else f"{MOST} at most")

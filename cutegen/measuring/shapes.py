@@ -106,7 +106,7 @@ def parse_sweep(text: str) -> Sweep:
     first_text, dots, last_text = span.partition("..")
     first, last, step = (whole_number(part.strip()) for part in (first_text, last_text, step_text))
     if not modes or not all(modes) or not dots or first is None or last is None or (colon and step is None):
-        raise ShapeError(f"`{text[:60]}` is no sweep", form)
+        raise ShapeError(f"`{text[:60]}` is not a sweep", form)
     if len(set(modes)) != len(modes):
         raise ShapeError(f"`{text[:60]}` names a mode twice", form)
     sizes = tuple(range(first, last + 1, step) if step is not None else _doubled(first, last))

@@ -64,7 +64,9 @@ def _check_tensor(ctx: Context, op: Op, tensor: Tensor, tensors: tuple[Tensor, .
         message = f"`{tensor.name}` has the mode `{twice.of}` twice, of which `{twice.mode}` has blocks"
         ctx.say(CODE, message, *path, "shape", help="leave one of them out")
     elif tensor.writes:
-        message = f"`{tensor.name}` is {tensor.role}, and a value for each block of `{first.of}` is no element of it"
+        message = (
+            f"`{tensor.name}` is {tensor.role}, and a value for each block of `{first.of}` is not an element of it"
+        )
         notes = ("a tensor with a mode of blocks broadcasts along them: it can only be read",)
         rows = f"[..., {first.mode}, {first.of}] with `static: {{{first.of}: {first.size}}}`"
         help = f"reduce rows of a view of shape {rows}, in a row kernel"

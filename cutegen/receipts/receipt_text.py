@@ -153,7 +153,7 @@ def _block(start: str, items: Sequence[str], end: str, pad: str, indent: int) ->
 def _load(data: bytes) -> Any:
     def finite(number: str) -> float:
         if not math.isfinite(value := float(number)):
-            raise ValueError(f"{number} is no number that can be measured")
+            raise ValueError(f"{number} is not a number that can be measured")
         return value
 
     def once(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:

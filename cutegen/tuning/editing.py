@@ -131,7 +131,7 @@ class _Editor:
     def edits(self, root: Piece, data: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[Edit]:
         """The edits that give a document's root other values."""
         if not isinstance(root, MapPiece):
-            raise EditError("the document is no mapping")
+            raise EditError("the document is not a mapping")
         schedule = schema()["definitions"].get(f"{data.get('op')}_schedule", {})
         node = {"properties": {**schema()["properties"], "schedule": schedule}}
         return list(self.mapping(root, data, wanted, node))
@@ -164,7 +164,7 @@ class _Editor:
     def cases(self, root: Piece, cases: Sequence[Mapping[str, Any]]) -> Iterator[Edit]:
         """The edits that give a document's root a schedule of cases, where it has one or behind its last line."""
         if not isinstance(root, MapPiece) or root.flow:
-            raise EditError("the document is no block of keys")
+            raise EditError("the document is not a block of keys")
         step, lines = " " * self.indentation(), ["schedule:"]
         for case in cases:
             keys = [f"{scalar(key, False)}: {self.shown(value, False, None)}" for key, value in case.items()]

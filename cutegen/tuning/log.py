@@ -164,5 +164,5 @@ def _verdict(kind: str, **fields: Any) -> Verdict:
 def _time(us: float, spread: float) -> Time:
     """The time in a line. Raises TypeError or ValueError where it is none."""
     if not (math.isfinite(us) and us > 0 and math.isfinite(spread) and spread >= 0):
-        raise ValueError(f"{us} us, {spread} is no time")
+        raise ValueError(f"{us} us, {spread} is not a time")
     return Time(us, spread)

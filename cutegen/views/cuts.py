@@ -70,9 +70,9 @@ def indexed(text: str) -> tuple[str, tuple[Index | None, ...]]:
     try:
         tree = ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        raise ViewError(f"`{text[:80]}` is no index", help) from None
+        raise ViewError(f"`{text[:80]}` is not an index", help) from None
     if not isinstance(tree, ast.Subscript) or not isinstance(tree.value, ast.Name):
-        raise ViewError(f"`{text[:80]}` is no index of an argument", help)
+        raise ViewError(f"`{text[:80]}` is not an index of an argument", help)
     items = tree.slice.elts if isinstance(tree.slice, ast.Tuple) else [tree.slice]
     return tree.value.id, tuple(_item(item, help) for item in items)
 
@@ -86,10 +86,10 @@ def _item(item: ast.expr, help: str) -> Index | None:
         case ast.Slice(lower=lower, upper=upper, step=ast.Constant(value=int(step))) if 1 <= step < 2**31:
             return Index(lower, upper, step, True)
         case ast.Slice():
-            raise ViewError(f"`{ast.unparse(item)}` has a step that is no number from 1 on", help)
+            raise ViewError(f"`{ast.unparse(item)}` has a step that is not a number of at least 1", help)
         case ast.UnaryOp() | ast.BinOp() | ast.Name() | ast.Constant(value=int()):
             return Index(item, None, 1, False)
-    raise ViewError(f"`{ast.unparse(item)[:80]}` is no slice", help)
+    raise ViewError(f"`{ast.unparse(item)[:80]}` is not a slice", help)
 
 
 def argument_of(view: Memory) -> str:
@@ -105,7 +105,7 @@ def shape_of(argument: Memory, view: Memory, static: Mapping[str, int]) -> tuple
     for item, index in zip(argument.shape, _items(argument.name, argument.shape, view.view or ""), strict=True):
         size = _range(item, index, static, f"`{view.name}`, {view.view}")[1]
         if index.is_slice and not size.is_mode:
-            message = f"`{view.name}` has {size.text()} elements along `{item}`, which is no mode"
+            message = f"`{view.name}` has {size.text()} elements along `{item}`, which is not a mode"
             raise ViewError(message, "write its `shape`, with names for the modes of these elements")
         found += size.modes * index.is_slice
     return tuple(found)

@@ -127,7 +127,7 @@ def extent(text: str) -> Extent:
     try:
         tree = ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        raise ExtentError("is no size such as `2*N`") from None
+        raise ExtentError("is not a size such as `2*N`") from None
     return of_tree(tree)
 
 
@@ -144,7 +144,7 @@ def of_tree(tree: ast.expr) -> Extent:
             if len(found.terms) > MOST_TERMS:
                 raise ExtentError(f"has more than {MOST_TERMS} terms")
             return found
-    raise ExtentError("is no size: sizes are modes and whole numbers with `+`, `-` and `*`")
+    raise ExtentError("is not a size: sizes are modes and whole numbers with `+`, `-` and `*`")
 
 
 def is_computed(item: str) -> bool:

@@ -97,7 +97,7 @@ def test_json() -> None:
     "arguments, said",
     (
         (["--wrt", "Q"], "softmax has no tensor `Q`"),
-        (["--wrt", "X,,"], "is no list of names"),
+        (["--wrt", "X,,"], "is not a list of names"),
         (["--of", "X"], "`X` is not an output of floats"),
         (["--kernel", "other"], "there is no kernel `other`"),
         (["-o", "x.txt"], "is not a YAML file"),

@@ -209,7 +209,7 @@ def test_one_document_is_tuned(spec: Path, gpu: Callable[..., StandInGpu]) -> No
     ("arguments", "words"),
     [
         (["--target", "sm_80"], "--dry-run"),
-        (["--dry-run", "--target", "sm_75"], "is no target of mm"),
+        (["--dry-run", "--target", "sm_75"], "is not a target of mm"),
         (["--dry-run", "--sizes", "M=3"], "--sizes"),
         (["--max", "0"], "--max"),
         (["--dry-run", "--only", "x"], "no kernel `x`"),

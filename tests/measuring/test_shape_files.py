@@ -80,7 +80,7 @@ def test_what_is_no_file_of_shapes_is_refused(tmp_path: Path) -> None:
     (tmp_path / "empty").write_text("# nothing\n")
     (tmp_path / "bytes").write_bytes(b"\xff\xfe\x00M")
     (tmp_path / "many").write_text("M=1\n" * 5000)
-    for name, words in (("empty", "no shapes"), ("bytes", "no text"), ("many", "5000 shapes"), ("none", "No such")):
+    for name, words in (("empty", "no shapes"), ("bytes", "not a text"), ("many", "5000 shapes"), ("none", "No such")):
         with pytest.raises(ShapeError, match=words):
             read_shapes(tmp_path / name, name)
     with pytest.raises(ShapeError, match="Is a directory"):

@@ -60,7 +60,7 @@ def test_a_mode_that_is_taken_from_a_size() -> None:
 
 @pytest.mark.parametrize("text", ["N/2", "f(N)", "N[0]", "2.5*N", "True", "", "N +", "'x'", "-N"])
 def test_other_texts_are_no_sizes(text: str) -> None:
-    with pytest.raises(ExtentError, match="is no size"):
+    with pytest.raises(ExtentError, match="is not a size"):
         extent(text)
 
 

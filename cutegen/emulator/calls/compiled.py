@@ -76,5 +76,5 @@ class EmulatedFunction:
 
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(
-            f"what is compiled for the emulator has no {name!r}: it is no code of this machine, and cannot be exported"
+            f"what is compiled for the emulator has no {name!r}: it cannot run on this machine, and cannot be exported"
         )

@@ -56,7 +56,7 @@ def tensor(
         if number < 1 or tensor.shape[mode] % number:
             raise ValueError(f"divisible: {number} does not divide {tensor.shape[mode]}, the size of mode {mode}")
     if align is not None and (align < 1 or align & (align - 1)):
-        raise ValueError(f"align: {align} is no power of two")
+        raise ValueError(f"align: {align} is not a power of two")
     start = tensor.data_ptr() % (align or 1)
     if start:
         raise ValueError(f"align: the first element lies {start} bytes behind a multiple of {align} bytes")

@@ -107,7 +107,7 @@ def _inspect_module(text: str, name: str, targets: Sequence[str], compile: Compi
     try:
         body = ast.parse(text).body
     except SyntaxError as error:
-        raise OldError(f"{name} is no Python: line {error.lineno}: {error.msg}") from None
+        raise OldError(f"{name} is not Python: line {error.lineno}: {error.msg}") from None
     functions = [node for node in body if isinstance(node, ast.FunctionDef)]
     names = {node.name for node in functions}
     kernels = {  # of which one has the name of the public function, in each case; the others fill workspaces
@@ -174,7 +174,7 @@ def _read_json(text: str, name: str) -> list[Inspection]:
     try:
         data = json.loads(text)
     except ValueError as error:
-        raise OldError(f"{name} is no JSON: {error}", how) from None
+        raise OldError(f"{name} is not JSON: {error}", how) from None
     verb = data.get("verb") if isinstance(data, dict) else None
     if verb != "inspect":
         of = f" but that of `cutegen {verb}`" if isinstance(verb, str) else ""

@@ -116,7 +116,7 @@ def _named(called: Called, expected: Mapping[str, Any]) -> Iterator[tuple[str, t
         name = f"result[{given!r}]" if given in returned else str(given)
         if name not in known:
             help = f"there are {', '.join(known)}"
-            raise NoMatch(f"the reference gives `{given}`, which is no argument and no result", help)
+            raise NoMatch(f"the reference gives `{given}`, which is neither an argument nor a result", help)
         if not isinstance(tensor, torch.Tensor):
             raise NoMatch(f"the reference gives `{given}` as {type(tensor).__name__}, where a tensor is expected")
         yield name, (known[name], tensor)

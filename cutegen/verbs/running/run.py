@@ -50,7 +50,7 @@ def _outcome(ending: Ending) -> Outcome:
         help = "give it smaller shapes, since the emulator is slow, or a larger --timeout"
         return Outcome("not executed", message, help, seconds=ending.seconds)
     if compiles:
-        help = "CuTeDSL's compiler has crashed: it would, too, without cutegen"
+        help = "CuTeDSL's compiler crashed, as it would without cutegen"
     return Outcome("crashed" if compiles else "not executed", message, help, seconds=ending.seconds)
 
 

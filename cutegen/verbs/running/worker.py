@@ -134,7 +134,7 @@ def _callable(place: str, loaded: dict[Path, ModuleType]) -> Any:
         help = f"make one in a file of yours, `kernel = {name}(...)`, and name that"
         raise Broken(f"{place} is a class, not a function", help)
     if not callable(found):
-        raise Broken(f"{place} is no function, but of type {type(found).__name__}")
+        raise Broken(f"{place} is not a function: it has the type {type(found).__name__}")
     return found
 
 

@@ -51,7 +51,7 @@ def _read(text: str) -> Requirement:
     """Reads one requirement. Raises RequirementError."""
     if not text or text.startswith("-"):
         help = "name a package as pip does, such as nvidia-cutlass-dsl==4.8.1; for pip's own options there is pip.conf"
-        raise RequirementError(f"`{text}` is no requirement", help)
+        raise RequirementError(f"`{text}` is not a requirement", help)
     path = Path(text).expanduser()
     if text.endswith((".whl", ".tar.gz", ".zip")) and not _URL.match(text):
         return _archive(text, path)
@@ -65,7 +65,7 @@ def _read(text: str) -> Requirement:
     named = _NAMED.fullmatch(text)
     if named is None or (named[2].strip() and named[2].lstrip()[0] not in "=<>!~"):
         raise RequirementError(
-            f"`{text}` is no requirement", "write it as pip does: NAME, NAME==VERSION, NAME>=VERSION"
+            f"`{text}` is not a requirement", "write it as pip does: NAME, NAME==VERSION, NAME>=VERSION"
         )
     return Requirement(
         re.sub(r"\s+", "", text) if ";" not in text else text,

@@ -218,7 +218,7 @@ def test_what_a_function_may_assume_of_a_tensor() -> None:
         assert torch.equal(a, c)
     assert counts[0] - counts[1] == 2 * 3 * 64  # of each thread, a load and a store where there were four of each
     for wrong, says in (
-        ({"align": 6}, "6 is no power of two"),
+        ({"align": 6}, "6 is not a power of two"),
         ({"align": 8}, "4 bytes behind a multiple of 8"),
         ({"divisible": {0: 4}}, "4 does not divide 255"),
         ({"static": True, "divisible": {0: 5}}, "static says"),

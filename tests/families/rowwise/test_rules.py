@@ -131,7 +131,7 @@ CASES = [
      "kind: persistent"),
     (UNIT, {"tiler": "keep: registers\n  predication: {N: «none}\n  tiler"}, "CG287", "N is not fixed", "N: none",
      "N: mask"),
-    (LONG, {"N: 4}": "N: «6}"}, "CG288", "6 is no power of two", "cluster: {N: 6}", "cluster: {N: 4}"),
+    (LONG, {"N: 4}": "N: «6}"}, "CG288", "6 is not a power of two", "cluster: {N: 6}", "cluster: {N: 4}"),
     (LONG, {"N: 4}": "N: «32}"}, "CG288", "16 are the most", "cluster: {N: 32}", "cluster: {N: 16}"),
     (LONG, {"targets: [sm_90a]": "targets: [«sm_80, sm_90a]"}, "CG289", "came with sm_90", "[sm_80, sm_90a]",
      "[sm_90a]"),

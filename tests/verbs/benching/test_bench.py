@@ -146,7 +146,7 @@ def test_a_peer_that_is_missing_everywhere_has_one_line(specs: Path, fake: type[
     [
         (["--sizes", "M=64"], "N missing"),
         (["--sizes", "M=64,N=6"], "multiple of 4"),
-        (["--sweep", "M=64"], "no sweep"),
+        (["--sweep", "M=64"], "not a sweep"),
         (["--sweep", "M=64..128", "--sizes", "M=1,N=4"], "takes no --sizes"),
         (["--vs", "nothing"], "not MODULE:FUNCTION"),
         (["--vs", "no_file.py:f"], "no file no_file.py"),

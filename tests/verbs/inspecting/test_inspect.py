@@ -196,7 +196,7 @@ def test_kernel_and_target_choose(tmp_path: Path, compiler: Place) -> None:
     assert [(job.kernel, job.target) for job in stand_in.jobs] == [("other", "sm_90a")], "nothing else is compiled"
     for arguments, error in (
         (("--kernel", "gone"), "there is no kernel `gone` in these specs\n  help: their kernels are add, other"),
-        (("--target", "sm_75"), "`sm_75` is no target of these kernels\n  help: their targets are sm_80, sm_90a"),
+        (("--target", "sm_75"), "`sm_75` is not a target of these kernels\n  help: their targets are sm_80, sm_90a"),
     ):
         result = cutegen("specs", *arguments)
         assert (result.exit_code, result.stdout) == (2, "") and f"error: {error}" in result.stderr
@@ -439,7 +439,7 @@ def test_kernels_pair_by_name_and_single_ones_anyway(tmp_path: Path) -> None:
         (b"x = 1\n", "old.py", "old.py is nothing that can be compared with"),
         (b"Read `cutegen: 1`.\ncutegen: 1\n", "README.md", "README.md is nothing that can be compared with"),
         (b"", "old", "old is nothing that can be compared with"),
-        (b"{", "old.json", "old.json is no JSON: "),
+        (b"{", "old.json", "old.json is not JSON: "),
         (b"[1]", "old.json", "old.json is not the JSON of `cutegen inspect`"),
         (
             b'{"verb": "build", "kernels": []}',
@@ -473,7 +473,7 @@ def test_modules_that_were_edited_are_refused_or_compared(tmp_path: Path) -> Non
         ("\nTARGETS = ", "\nELSE = ", "old.py has no kernel and TARGETS as a generated module has"),
         ("\nTARGETS = (", "\nTARGETS = list(", "old.py has no kernel and TARGETS as a generated module has"),
         ("@cute.kernel\n", "", "old.py has no kernel and TARGETS as a generated module has"),
-        ("\ndef launch(", "\ndef launch((", "old.py is no Python: line "),
+        ("\ndef launch(", "\ndef launch((", "old.py is not Python: line "),
         ('("sm_80", "sm_90a")', '("sm_86",)', "old.py is for sm_86, and not for sm_80 or sm_90a"),
     ):
         assert old in text

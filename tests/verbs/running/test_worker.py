@@ -149,7 +149,7 @@ def test_expected_by_name() -> None:
         (("no_such_module:add",), "there is no module no_such_module", "ends in .py"),
         (("users:returning", "users.py:nothing"), "users.py:nothing returns nothing", "return a tuple"),
         (("users.py:Kernel",), "is a class", "kernel = Kernel(...)"),
-        (("users.py:number",), "is no function, but of type int", ""),
+        (("users.py:number",), "is not a function: it has the type int", ""),
         (("add_kernel",), "is a kernel of the device", "the function of cute.jit"),
         (("add", "users.py:raising"), "users.py:raising raises RuntimeError", ""),
         (("add", "users.py:two"), "add: missing a required argument: 'c'", "a, b, c"),
@@ -158,7 +158,7 @@ def test_expected_by_name() -> None:
         (("add", "", "users.py:three"), "the reference returns 3 tensors, and the kernels write 1 (c)", "a dict"),
         (("add", "", "users.py:none_by_name"), "no tensor, so nothing was compared", "a dict"),
         (("add", "", "users.py:number_by_name"), "`c` as float, where a tensor is expected", ""),
-        (("add", "", "users.py:unknown_by_name"), "`y`, which is no argument and no result", "a, b, c"),
+        (("add", "", "users.py:unknown_by_name"), "`y`, which is neither an argument nor a result", "a, b, c"),
         (("users.py:returning", "", "users.py:silent"), "the reference returns nothing, and the function 1", ""),
     ],
 )

@@ -34,9 +34,9 @@ def test_what_is_another_thing_tomorrow_is_not_kept(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("--index-url=http://x", "is no requirement"),
-        ("", "is no requirement"),
-        ("torch 2.6", "is no requirement"),
+        ("--index-url=http://x", "is not a requirement"),
+        ("", "is not a requirement"),
+        ("torch 2.6", "is not a requirement"),
         ("no/such/folder", "does not exist"),
         ("no-such-1.0-py3-none-any.whl", "cannot be read"),
     ],

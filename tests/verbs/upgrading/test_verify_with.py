@@ -81,7 +81,7 @@ def test_what_is_here_already_is_not_compared_with_itself(project: Path, offline
     ("arguments", "said"),
     [
         (("--with", "nvidia-cutlass-dsl==0.0.1"), "cannot install nvidia-cutlass-dsl==0.0.1"),
-        (("--with", "-r requirements.txt"), "is no requirement"),
+        (("--with", "-r requirements.txt"), "is not a requirement"),
         (("--pre",), "--pre goes with --with"),
         (("--with", "a==1", "--on", "gpu", "--receipts"), "--receipts cannot go with --with"),
     ],

@@ -105,7 +105,7 @@ def _infer_operand_copy(
         width = copy.bits or 0
         atom: CopyAtomName = "universal"
         if tensor.major == k and width > tensor.dtype.bits:
-            why = f"neighbours along {k} are no neighbours in shared memory: registers lie between"
+            why = f"neighbours along {k} are not neighbours in shared memory: registers lie between"
         elif width in (32, 64, 128):
             atom, why = "cp_async", "asynchronous"
         else:

@@ -63,7 +63,7 @@ def check_schedule(
     for role in schedule.warps.registers:
         if role not in ROLES:
             where = ("schedule", "warps", "registers", role)
-            ctx.say("CG203", f"`{role}` is no role", *where, key=True, help=f"roles: {', '.join(ROLES)}")
+            ctx.say("CG203", f"`{role}` is not a role", *where, key=True, help=f"roles: {', '.join(ROLES)}")
     ctx.known_modes(without_batch(ctx, batch, schedule.cluster, "cluster"), modes, "schedule", "cluster")
     for tensor in (*schedule.copies, *schedule.smem):
         field = "copies" if tensor in schedule.copies else "smem"

@@ -20,7 +20,7 @@ def size(spec: Spec, say: Say) -> None:
     if blocks & (blocks - 1) == 0 and blocks <= MAX_CLUSTER:
         return
     below = min(MAX_CLUSTER, 1 << (blocks.bit_length() - 1))
-    why = f"{blocks} is no power of two" if blocks <= MAX_CLUSTER else f"{MAX_CLUSTER} are the most that a GPU has"
+    why = f"{blocks} is not a power of two" if blocks <= MAX_CLUSTER else f"{MAX_CLUSTER} are the most that a GPU has"
     message = f"a cluster of {blocks} thread blocks shares a row: {why}"
     notes = ("the results of all warps are reduced in pairs",)
     say(message, *_CLUSTER, row, notes=notes, help=f"write `cluster: {{{row}: {below}}}`")

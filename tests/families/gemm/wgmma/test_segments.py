@@ -187,11 +187,11 @@ def test_cases_have_segments_of_all_lengths() -> None:
 @pytest.mark.parametrize(
     ("schedule", "words"),
     [
-        ("  mma: {atom: wgmma, rows: N}\n  tiler: {M: 32, N: 64, K: 32}\n", "columns of the product"),
-        (f"{TILE}  cluster: {{K: 2}}\n", "not split along `K`"),
+        ("  mma: {atom: wgmma, rows: N}\n  tiler: {M: 32, N: 64, K: 32}\n", "not columns"),
+        (f"{TILE}  cluster: {{K: 2}}\n", "cannot split `K`"),
         (f"{TILE}  scheduler: {{kind: grid}}\n", "not known when the kernel is launched"),
-        (f"{TILE}  predication: {{M: none}}\n", "stored under predicates"),
-        (f"{TILE}  copies: {{A: {{misaligned: workspace}}}}\n", "copied to a workspace"),
+        (f"{TILE}  predication: {{M: none}}\n", "rows need predicates"),
+        (f"{TILE}  copies: {{A: {{misaligned: workspace}}}}\n", "copy nothing to workspaces"),
     ],
 )
 def test_a_schedule_that_walks_no_segments_is_refused(schedule: str, words: str) -> None:

@@ -71,7 +71,7 @@ def _are_warps(spec: Spec, say: Say, atoms: Layout) -> bool:
     path = ("schedule", "mma", "atom_layout")
     shown = format_layout(atoms)
     if not is_plain(atoms):
-        message = f"{shown} is no layout of warps over M, N and K, one extent along each and 1 along K"
+        message = f"{shown} is not a layout of warps over M, N and K, one extent along each and 1 along K"
         say(message, *path, help=partial(_other_warps, spec, say))
     elif int(size(atoms)) > MOST_WARPS:
         message = f"{shown} has {count(int(size(atoms)), 'warp')}, and a block has {MOST_WARPS} at most"
