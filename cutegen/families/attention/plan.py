@@ -56,6 +56,11 @@ class WalkingPlan(Plan):
         return self.key_block // UNIT
 
     @property
+    def row_modes(self) -> tuple[str, ...]:
+        """The modes of the rows of a tile, the last one fastest."""
+        return self.walked.rows[:1]
+
+    @property
     def outer(self) -> tuple[str, ...]:
         """Modes of which a block has one place: the last varies fastest from block to block."""
         return (*self.walked.batch, *self.walked.rows[1:])

@@ -35,6 +35,7 @@ class RowText:
     masked: str | None
     whole: bool
     bounds: tuple[Bound, ...] = ()  # of the walked mode
+    shared: bool = True  # whether four lanes have a row together
     deferred: bool = False  # the registers of factors and sums are in use while a tile's statements run
     variables: Variables = field(init=False)
     folded: Folded | None = field(init=False, default=None)
@@ -343,7 +344,8 @@ class RowText:
             variable = self.variables.free(one.name, f"{one.name}_row")
             held = f"{self.held[one.name]}[row]"
             if one.function == "sum":
-                held = f"quad_sum({held})" + " + undefined" * (one.above is not None)
+                held = f"quad_sum({held})" if self.shared else held
+                held += " + undefined" * (one.above is not None)
             elif self.folded is not None:
                 held = f"{held} if {held} == {MINUS_INFINITY} else {held} * magnitude"
             lines.append(f"{variable} = {held}")
@@ -391,7 +393,6 @@ class RowText:
             return [*printer.run(stored, "result"), "tOrO_mn[row, None].store(result)"]
         index = ", ".join(self.names.places[mode] for mode in tensor.shape)
         lines = printer.run(stored, "result")
-        first = (
-            f"if tidx % 4 == 0 and {self.names.places[self.walked.rows[0]]} < {self.names.sizes[self.walked.rows[0]]}:"
-        )
-        return [*lines, first, f"    m{tensor.name}[{index}] = result"]
+        rows = self.walked.rows[0]
+        inside = f"tidx % 4 == 0 and {self.names.places[rows]} < {self.names.sizes[rows]}"
+        return [*lines, f"if {inside if self.shared else 'tidx == 0'}:", f"    m{tensor.name}[{index}] = result"]

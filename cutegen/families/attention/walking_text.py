@@ -66,11 +66,16 @@ def grid(plan: WalkingPlan) -> str:
     return " * ".join([*counts, *(size_of(plan, mode) for mode in plan.outer)])
 
 
-def limits(plan: WalkingPlan) -> tuple[Limit, ...]:
-    """The limit of a number of tiles that 32 bits count."""
+def limits(plan: WalkingPlan, parts: int = 1) -> tuple[Limit, ...]:
+    """The limit of a number of tiles that 32 bits count, and where parts of them are merged, of rows."""
     rows = plan.walked.rows[0]
-    factors = (f'-(-sizes["{rows}"] // {block_of(rows)})', *(f'sizes["{mode}"]' for mode in plan.outer))
-    return (Limit("schedule.tiler", factors, 'f"at most {MOST_TILES} tiles"', "tiles <= MOST_TILES"),)
+    outer = tuple(f'sizes["{mode}"]' for mode in plan.outer)
+    factors = (f'-(-sizes["{rows}"] // {block_of(rows)})', *outer, *["PARTS"] * (parts > 1))
+    tiles = Limit("schedule.tiler", factors, 'f"at most {MOST_TILES} tiles"', "tiles <= MOST_TILES")
+    if parts == 1:
+        return (tiles,)
+    every = (*(f'sizes["{mode}"]' for mode in plan.row_modes), *outer)
+    return tiles, Limit("schedule.split", every, 'f"at most {MOST_TILES} rows"', "tiles <= MOST_TILES")
 
 
 def asked_modes(found: Walked) -> tuple[set[str], set[str]]:

@@ -171,6 +171,8 @@ def mainloop(plan: AttentionPlan) -> Body:
 
 def epilogue(plan: AttentionPlan) -> Body:
     name = plan.o.tensor.name
+    if plan.parts > 1:
+        return Included(f"{FOLDER}/parts.j2", None, (Summed("tiles", "N_BLOCKS", "acc_O"),)), CpAsyncWaitGroup("0")
     staged = (
         Note(f"{name} goes to shared memory, where the stages were, and comes back in rows"),
         CpAsyncWaitGroup("0"),

@@ -10,6 +10,9 @@ from cutegen.families.attention.plan import WalkingPlan
 from cutegen.language.model import Tensor
 
 
+MERGE_VECTOR = 4  # columns of a thread that merges parts: 16 bytes of a workspace
+
+
 @dataclass(frozen=True)
 class Operand:
     """A tensor that is multiplied, on its way to the registers of warps: rows of `depth` contiguous elements."""
@@ -43,6 +46,12 @@ class AttentionPlan(WalkingPlan):
     v: Operand
     o: Operand  # the tile of the output with columns, which takes the place of the others in shared memory
     keeps_left: bool  # whether the fragments of the left tensor stay in registers
+    parts: int = 1  # blocks that share the walk of a tile of rows
+
+    @property
+    def given(self) -> int:
+        """Numbers that a part of a walk gives for a row: the sums, and what is carried for the row, in whole vectors."""
+        return self.columns + -(-len(self.walked.of_rows) // MERGE_VECTOR) * MERGE_VECTOR
 
     @property
     def rows_of_thread(self) -> int:

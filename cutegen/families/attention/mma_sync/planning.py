@@ -45,8 +45,11 @@ def resolve(spec: Spec, report: Report) -> Spec:
 
 def _schedule(spec: Spec, found: Walked, report: Report) -> AttentionSchedule:
     schedule, tiler = spec.schedule, dict(spec.schedule.tiler or {})
+    rows, why_rows = ROWS, "16 rows of each of four warps"
+    if schedule.split:
+        rows, why_rows = ROWS_OF_WARP, "few rows, whose walk is shared"
     for mode, extent, why in (
-        (found.rows[0], ROWS, "16 rows of each of four warps"),
+        (found.rows[0], rows, why_rows),
         (found.walked, KEYS, "as wide as rows"),
     ):
         if mode not in tiler:
@@ -101,6 +104,7 @@ def plan(spec: Spec) -> AttentionPlan:
         v=v,
         o=o,
         keeps_left=q.depth <= MOST_KEPT,
+        parts=schedule.parts,
     )
 
 

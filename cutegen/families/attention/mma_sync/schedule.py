@@ -11,6 +11,7 @@ from cutegen.families.attention.words import MATH_SAYS, STAGES_SAYS, Math
 from cutegen.language.kinds import ByName, Choice, Integer, Record, key
 from cutegen.language.model import KernelSpec, Schedule
 
+MOST_PARTS = 1024
 OWN_ATOMS: tuple[MmaAtomName, ...] = ("mma_sync",)  # that the templates of this family print
 
 
@@ -44,6 +45,17 @@ class AttentionSchedule(Schedule):
         Choice(get_args(Math)),
         MATH_SAYS,
     )
+    split: Mapping[str, int] = key(
+        ByName(Integer(2, MOST_PARTS), "Parts of the walk along this mode.", least=1),
+        "Parts of the walk, each of which a block of its own takes, and whose results a second kernel merges in their "
+        "order. Left out: a block walks all tiles.",
+        factory=dict,
+    )
+
+    @property
+    def parts(self) -> int:
+        """Blocks that share the walk of a tile of rows."""
+        return next(iter(self.split.values()), 1)
 
     @property
     def fast_math(self) -> bool:

@@ -10,6 +10,7 @@ from tensor_layouts import Layout
 from cutegen.codegen.formatting import make_layout
 from cutegen.codegen.parts import Constant, KernelParts
 from cutegen.families.attention.mma_sync.mainloop import body
+from cutegen.families.attention.mma_sync.merge_text import PATH, context_of, space_name, workspaces
 from cutegen.families.attention.mma_sync.plan import AttentionPlan, Operand
 from cutegen.families.attention.reach_text import reach_lines
 from cutegen.families.attention.row_text import RowText
@@ -62,7 +63,8 @@ def kernel_parts(plan: AttentionPlan) -> KernelParts:
     names = names_of(plan)
     rows = RowText(spec, found, names, plan.masked, plan.whole)
     coordinates, _ = asked_modes(found)
-    operands = [operand_text(plan, x) for x in (plan.q, plan.k, plan.v, plan.o)]
+    stored = [plan.o] if plan.parts == 1 else []
+    operands = [operand_text(plan, x) for x in (plan.q, plan.k, plan.v, *stored)]
     q, k, v, o = (x.tensor.name for x in (plan.q, plan.k, plan.v, plan.o))
     tile_lines, end_lines = rows.tile(), rows.end()
     by_column = [t for t in rows.elements if found.columns in t.shape]
@@ -115,7 +117,8 @@ def kernel_parts(plan: AttentionPlan) -> KernelParts:
         "ends_ask_rows": any(f"at_{found.rows[0]}" in line for line in end_lines),
         "columns_layout": columns_layout(plan.v),
         "element": f"cutlass.{plan.q.tensor.dtype.cutlass}",
-        "grid": grid(plan),
+        "grid": grid(plan) + " * PARTS" * (plan.parts > 1),
+        **context_of(plan, rows),
     }
     parameters = [(f"s{x.name}_layout: cute.Layout", f"tiled_copy_{x.name}: cute.TiledCopy") for x in operands]
     return KernelParts(
@@ -126,8 +129,10 @@ def kernel_parts(plan: AttentionPlan) -> KernelParts:
             *(text for pair in parameters for text in pair),
             f"s{v}_columns_layout: cute.Layout",
             "tiled_mma: cute.TiledMma",
+            *([f"{space_name(plan)}: cute.Tensor"] if plan.parts > 1 else []),
         ),
-        limits=limits(plan),
+        limits=limits(plan, plan.parts),
+        workspaces=workspaces(plan),
         nvgpu=("cpasync", "warp"),
         nvgpu_path="schedule.mma",
     )
@@ -144,7 +149,18 @@ def constants_of(plan: AttentionPlan) -> tuple[Constant, ...]:
         Constant("K_BLOCKS", str(plan.steps), "products of a tile of scores", "static"),
         Constant("N_BLOCKS", str(plan.outer_steps), "products that follow", f"schedule.tiler.{plan.walked.walked}"),
         Constant("SMEM_BYTES", str(plan.smem_bytes), "of shared memory", "schedule.pipeline.stages"),
+        *parts_constants(plan),
         Constant("MOST_TILES", "2**31 - 1", "", "schedule.tiler"),
+    )
+
+
+def parts_constants(plan: AttentionPlan) -> tuple[Constant, ...]:
+    """The numbers of a walk that several blocks share."""
+    if plan.parts == 1:
+        return ()
+    return (
+        Constant("PARTS", str(plan.parts), "of a walk", PATH),
+        Constant("GIVEN", str(plan.given), "numbers that a part gives for a row", PATH),
     )
 
 
