@@ -12,9 +12,16 @@ INDENT = 4  # of these statements in a kernel
 
 
 def reach_lines(
-    bounds: Sequence[Bound], rows: str, walked: str, block_rows: str, block_keys: str, sizes: Mapping[str, str]
+    bounds: Sequence[Bound],
+    rows: str,
+    walked: str,
+    block_rows: str,
+    block_keys: str,
+    sizes: Mapping[str, str],
+    alike: str = "",
 ) -> Iterator[str]:
-    """The statements that find `first_tile` and `tiles` of the row tile `row_tile`.
+    """The statements that find `first_tile` and `tiles` of the row tile `row_tile`. So many rows next to each other are
+    `alike` in their place along `rows`, one if nothing is said.
 
     Places are counted in 64 bits: scalars may be as large as they like.
     """
@@ -24,7 +31,11 @@ def reach_lines(
         return
     yield f"# The places of {walked} that count for some row of the tile: the others are neither loaded nor multiplied"
     yield f"first_row = cutlass.Int64(row_tile) * {block_rows}"
-    yield f"last_row = cutlass.min(first_row + {block_rows}, cutlass.Int64({sizes[rows]})) - 1"
+    if alike:
+        yield f"last_row = cutlass.min((first_row + {block_rows} - 1) // {alike}, cutlass.Int64({sizes[rows]}) - 1)"
+        yield f"first_row = first_row // {alike}"
+    else:
+        yield f"last_row = cutlass.min(first_row + {block_rows}, cutlass.Int64({sizes[rows]})) - 1"
     yield f"first_place, end_place = cutlass.Int64(0), cutlass.Int64({size})"
     for bound in bounds:
         place = _place(bound, sizes)

@@ -88,7 +88,7 @@ class RowText:
     def loads(self, of_rows: bool, names: Iterable[str]) -> list[str]:
         """The loads of these tensors that differ from row to row, or that do not."""
         wanted = [tensor for tensor in self.elements if tensor.name in set(names)]
-        return [line for t in wanted if (self.walked.rows[0] in t.shape) == of_rows for line in self.load(t)]
+        return [line for t in wanted if self.names.differ(t) == of_rows for line in self.load(t)]
 
     # ------------------------------------------------------------------------------------------------- printers
 
@@ -316,7 +316,7 @@ class RowText:
     def tile_loads(self) -> list[str]:
         """The loads of a tile that all of its rows share."""
         names = self.read_by([*(typed.value for typed in self.in_tile()), *map(terms_of, self.walked.carried)])
-        shared = [t for t in self.elements if t.name in names and self.walked.rows[0] not in t.shape]
+        shared = [t for t in self.elements if t.name in names and not self.names.differ(t)]
         return [line for t in shared for line in self.load(t)]
 
     # ------------------------------------------------------------------------------------------------- the end
@@ -329,7 +329,7 @@ class RowText:
         rows = self.row_printer(numbers)
         lines: list[str] = []
         values = [typed.value for typed in self.walked.ends]
-        shared = [t for t in self.elements if t.name in self.read_by(values) and self.walked.rows[0] not in t.shape]
+        shared = [t for t in self.elements if t.name in self.read_by(values) and not self.names.differ(t)]
         lines += [line for t in shared for line in self.load(t)] + self.loads(True, self.read_by(values))
         undefined = {one.above for one in self.walked.carried if one.above is not None}
         for name in sorted(undefined):

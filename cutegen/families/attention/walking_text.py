@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from cutegen.codegen.parts import Constant, Limit
 from cutegen.expressions.parsing import coords
+from cutegen.expressions.places import joined
 from cutegen.expressions.tree import lengths
 from cutegen.families.attention.operands import operands_of
 from cutegen.families.attention.plan import WalkingPlan
@@ -18,15 +19,43 @@ def block_of(mode: str) -> str:
     return f"BLK_{mode.upper()}"
 
 
+def rows_block(plan: WalkingPlan) -> str:
+    """The constant for the rows of a tile."""
+    return "BLK_ROWS" if plan.packed else block_of(plan.rows_mode)
+
+
 def names_of(plan: WalkingPlan) -> Names:
     """The variables of the kernel for places, columns and sizes."""
     found = plan.walked
     return Names(
-        places={mode: f"at_{mode}" for mode in (*plan.outer, found.rows[0])},
+        places={mode: f"at_{mode}" for mode in (*plan.outer, *plan.row_modes)},
         columns={found.walked: "key_places", found.columns: "out_places"},
         offsets={found.walked: "key_columns", found.columns: "out_columns"},
         sizes={mode: f"size_{mode}" for mode in plan.spec.lead.shape},
+        rows=plan.row_modes,
     )
+
+
+def row_lines(plan: WalkingPlan) -> list[str]:
+    """The statements that find the places of row `row` of a thread."""
+    place = f"row_tile * {rows_block(plan)} + rows[row]"
+    if not plan.packed:
+        return [f"at_{plan.rows_mode} = {place}"]
+    lines = [f"row_place = {place}"]
+    for number, mode in enumerate(plan.row_modes):
+        behind = _product([f"size_{other}" for other in plan.row_modes[number + 1 :]])
+        divided = f"row_place // {behind}" if behind else "row_place"
+        lines.append(f"at_{mode} = {divided}" + f" % size_{mode}" * (number > 0))
+    return lines
+
+
+def rows_alike(plan: WalkingPlan) -> str:
+    """How many rows next to each other are alike in the mode that varies least; empty: one."""
+    return _product([f"size_{mode}" for mode in plan.packed])
+
+
+def _product(factors: Sequence[str]) -> str:
+    return f"({' * '.join(factors)})" if len(factors) > 1 else "".join(factors)
 
 
 def size_of(plan: WalkingPlan, mode: str) -> str:
@@ -41,7 +70,7 @@ def size_texts(plan: WalkingPlan) -> dict[str, str]:
     """The sizes that the kernel asks for: of rows, of the walked mode, and those that statements name."""
     found = plan.walked
     _, asked = asked_modes(found)
-    modes = dict.fromkeys((found.rows[0], found.walked, *(mode for mode in plan.spec.lead.shape if mode in asked)))
+    modes = dict.fromkeys((*plan.row_modes, found.walked, *(mode for mode in plan.spec.lead.shape if mode in asked)))
     factors = {tensor.name for tensor in operands_of(plan.spec, found)[:3]}
     if any(found.columns in t.shape for t in plan.spec.inputs if t.name not in factors):
         modes |= {found.columns: None}
@@ -51,8 +80,8 @@ def size_texts(plan: WalkingPlan) -> dict[str, str]:
 def tile_constants(plan: WalkingPlan) -> Iterator[Constant]:
     """The extents of tiles."""
     found = plan.walked
-    rows, keys = found.rows[0], found.walked
-    yield Constant(block_of(rows), str(plan.row_block), "rows of a tile", f"schedule.tiler.{rows}")
+    rows, keys = joined(plan.row_modes), found.walked
+    yield Constant(rows_block(plan), str(plan.row_block), "rows of a tile", f"schedule.tiler.{rows}")
     yield Constant(block_of(keys), str(plan.key_block), "that are multiplied at a time", f"schedule.tiler.{keys}")
     yield Constant(block_of(found.scores.mode), str(plan.depth), "", "static")
     if found.columns != found.scores.mode:
@@ -61,21 +90,21 @@ def tile_constants(plan: WalkingPlan) -> Iterator[Constant]:
 
 def grid(plan: WalkingPlan) -> str:
     """The number of blocks."""
-    rows = plan.walked.rows[0]
-    counts = [f"cute.ceil_div({size_of(plan, rows)}, {block_of(rows)})"]
+    rows = " * ".join(size_of(plan, mode) for mode in plan.row_modes)
+    counts = [f"cute.ceil_div({rows}, {rows_block(plan)})"]
     return " * ".join([*counts, *(size_of(plan, mode) for mode in plan.outer)])
 
 
 def limits(plan: WalkingPlan, parts: int = 1) -> tuple[Limit, ...]:
-    """The limit of a number of tiles that 32 bits count, and where parts of them are merged, of rows."""
-    rows = plan.walked.rows[0]
-    outer = tuple(f'sizes["{mode}"]' for mode in plan.outer)
-    factors = (f'-(-sizes["{rows}"] // {block_of(rows)})', *outer, *["PARTS"] * (parts > 1))
+    """The limit of a number of tiles that 32 bits count, and of rows where all of them are counted."""
+    rows = [f'sizes["{mode}"]' for mode in plan.row_modes]
+    outer = [f'sizes["{mode}"]' for mode in plan.outer]
+    factors = (f"-(-{' * '.join(rows)} // {rows_block(plan)})", *outer, *["PARTS"] * (parts > 1))
     tiles = Limit("schedule.tiler", factors, 'f"at most {MOST_TILES} tiles"', "tiles <= MOST_TILES")
-    if parts == 1:
+    if parts == 1 and not plan.packed:
         return (tiles,)
-    every = (*(f'sizes["{mode}"]' for mode in plan.row_modes), *outer)
-    return tiles, Limit("schedule.split", every, 'f"at most {MOST_TILES} rows"', "tiles <= MOST_TILES")
+    every = Limit("schedule.tiler", (*rows, *outer), 'f"at most {MOST_ROWS} rows"', "tiles <= MOST_ROWS")
+    return tiles, every
 
 
 def asked_modes(found: Walked) -> tuple[set[str], set[str]]:

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from math import prod
 
 from tensor_layouts import Layout
 
 from cutegen import layouts
 from cutegen.analysis.access import Access
 from cutegen.analysis.accesses import fixed_sizes, strides_of
-from cutegen.analysis.buffers import Buffer
+from cutegen.analysis.buffers import Buffer, Scratch
 from cutegen.analysis.claim import Claim
 from cutegen.analysis.claims import are_runs, compact, covered_once
 from cutegen.analysis.words import count
+from cutegen.dtypes import Dtype
+from cutegen.expressions.places import joined
 from cutegen.families.attention.mma_sync.plan import AttentionPlan, Operand
 from cutegen.families.attention.mma_sync.synchronisation import counts, run_of
 from cutegen.families.common.dealing import dealt
 from cutegen.families.common.ordering import ordered
 
 ROWS, COLUMNS = 16, 8  # of one mma.sync
+MOST_TILES, MOST_ROWS = 2**31 - 1, 2**31 - 2**12
 ACCESS = 16  # bytes
 
 
@@ -92,6 +96,28 @@ def _bounds(plan: AttentionPlan) -> Iterator[Claim]:
     else:
         text, because = f"{walked}: what lies beyond counts for nothing", ("its scores are compared with the size",)
     yield Claim("bounds", text, because, True, ("schedule", "tiler", walked))
+
+
+def largest(plan: AttentionPlan, beside: Mapping[str, int] | None) -> Mapping[str, int]:
+    """The largest sizes that two grids can count: of tiles of rows for each part, and of rows."""
+    sizes = {mode: max(1, (beside or {}).get(mode, 1)) for mode in (*plan.row_modes, *plan.outer)}
+    rows, outer = (prod(sizes[mode] for mode in modes) for modes in (plan.row_modes, plan.outer))
+    tiles = MOST_TILES // plan.parts
+    found = {}
+    for mode in plan.row_modes:
+        others = rows // sizes[mode]
+        found[mode] = min(tiles // outer * plan.row_block // others, MOST_ROWS // outer // others)
+    for mode in plan.outer:
+        others = outer // sizes[mode]
+        found[mode] = min(tiles // -(-rows // plan.row_block) // others, MOST_ROWS // rows // others)
+    return found
+
+
+def scratch(plan: AttentionPlan) -> Iterator[Scratch]:
+    """The workspace of what the parts of a walk give for each row."""
+    if plan.parts > 1:
+        rows = joined((*plan.outer, *plan.row_modes))
+        yield Scratch(plan.o.tensor.name, ((rows, 1),), plan.given * Dtype.f32.bytes, plan.parts)
 
 
 def accesses(plan: AttentionPlan) -> tuple[Access, ...]:

@@ -11,7 +11,7 @@ from cutegen.families.attention.mma_sync.schedule import OWN_ATOMS, AttentionSch
 
 if TYPE_CHECKING:
     from cutegen.analysis.access import Access
-    from cutegen.analysis.buffers import Buffer
+    from cutegen.analysis.buffers import Buffer, Scratch
     from cutegen.analysis.claim import Claim
     from cutegen.codegen.parts import KernelParts
     from cutegen.lint.rule import Rule
@@ -23,6 +23,7 @@ class AttentionFamily(WalkingFamily[AttentionSchedule, AttentionPlan]):
     """A block takes a tile of rows, of which each warp has 16, or several times as many."""
 
     name = "attention_mma_sync"
+    packs = True
     schedule = AttentionSchedule
     atoms = OWN_ATOMS
 
@@ -45,6 +46,19 @@ class AttentionFamily(WalkingFamily[AttentionSchedule, AttentionPlan]):
         from cutegen.families.attention.mma_sync.rules import RULES
 
         return RULES
+
+    def blocks(self, plan: AttentionPlan, sizes: Mapping[str, int]) -> int:
+        return super().blocks(plan, sizes) * plan.parts
+
+    def largest(self, plan: AttentionPlan, beside: Mapping[str, int] | None = None) -> Mapping[str, int]:
+        from cutegen.families.attention.mma_sync.claims import largest
+
+        return largest(plan, beside) if plan.packed or plan.parts > 1 else super().largest(plan, beside)
+
+    def scratch(self, plan: AttentionPlan) -> Iterator[Scratch]:
+        from cutegen.families.attention.mma_sync.claims import scratch
+
+        return scratch(plan)
 
     def accesses(self, plan: AttentionPlan) -> tuple[Access, ...]:
         from cutegen.families.attention.mma_sync.claims import accesses

@@ -95,6 +95,13 @@ def copy(x: Operand, tile: str, stage: str, size: str) -> Body:
     return Code(f"pred_{name} = rows_within(", rows, ")"), CopyTile(name, tile, stage, f"pred_{name}")
 
 
+def left_copy(plan: AttentionPlan) -> Body:
+    """The copy of the rows of a tile."""
+    if not plan.packed:
+        return copy(plan.q, "row_tile", "0", size(plan.q))
+    return (Included(f"{FOLDER}/packed_rows.j2", None, (CopyTile(plan.q.tensor.name, "row_tile", "0"),)),)
+
+
 def size(x: Operand) -> str:
     return f"size_{x.row}"
 
@@ -110,7 +117,7 @@ def prologue(plan: AttentionPlan) -> Body:
     return (
         Note(f"Prologue: {left.tensor.name} with the first tile of {right.tensor.name}, then tiles of"),
         Note(f"{values.tensor.name} and {right.tensor.name} by turns, each a group of copies to wait for"),
-        *copy(left, "row_tile", "0", size(left)),
+        *left_copy(plan),
         For("stage", "cutlass.range_constexpr(STAGES)", (
             *walked_copy(right, "stage", "stage"),
             If("cutlass.const_expr(stage < STAGES - 1)", walked_copy(values, "stage", "stage")),

@@ -131,7 +131,6 @@ def context_of(plan: AttentionPlan, main: RowText) -> dict[str, Any]:
         "part_lines": [f"{names} = {text}" for names, text in part_lines()],
         "given_lines": given,
         "given_values": variables,
-        "row_size": " * ".join(f"size_{mode}" for mode in plan.row_modes),
         "merge_parameters": parameters,
         "merge_arguments": [parameter.split(":")[0] for parameter in parameters],
         "merge_vector": MERGE_VECTOR,

@@ -8,6 +8,7 @@ from dataclasses import replace
 from cutegen.atoms.targets import WARP
 from cutegen.dtypes import Dtype
 from cutegen.expressions.annotating import annotate
+from cutegen.expressions.places import joined, parts_of
 from cutegen.families.attention.mma_sync.plan import AttentionPlan, Operand
 from cutegen.families.attention.mma_sync.schedule import AttentionSchedule, Spec
 from cutegen.families.attention.operands import (
@@ -15,6 +16,7 @@ from cutegen.families.attention.operands import (
     MOST_DEPTH,
     extents,
     operands_of,
+    rows_key,
     swizzle_of,
     with_tensors,
 )
@@ -33,6 +35,7 @@ INFERRED_FROM: Mapping[str, tuple[str, ...]] = {
 ROWS, KEYS = 64, 64  # of a tile
 ROWS_OF_WARP = 16
 MOST_KEPT = 128  # elements of a row of the left tensor that registers hold beside the sums
+FEW = 8  # places along the mode of rows, of which a tile has more modes then
 SHORT = 64  # elements of a row of which two stages leave room for several blocks
 
 
@@ -45,22 +48,23 @@ def resolve(spec: Spec, report: Report) -> Spec:
 
 def _schedule(spec: Spec, found: Walked, report: Report) -> AttentionSchedule:
     schedule, tiler = spec.schedule, dict(spec.schedule.tiler or {})
-    rows, why_rows = ROWS, "16 rows of each of four warps"
-    if schedule.split:
-        rows, why_rows = ROWS_OF_WARP, "few rows, whose walk is shared"
+    of_rows, rows, why_rows = rows_key(tiler, found), ROWS, "16 rows of each of four warps"
+    if few := _few(spec, found):
+        of_rows = of_rows if of_rows in tiler else joined(found.rows)
+        rows, why_rows = ROWS_OF_WARP, few
     for mode, extent, why in (
-        (found.rows[0], rows, why_rows),
+        (of_rows, rows, why_rows),
         (found.walked, KEYS, "as wide as rows"),
     ):
         if mode not in tiler:
             tiler[mode] = extent
             report.infer(why, "schedule", "tiler", mode)
-    schedule = replace(schedule, tiler={mode: tiler[mode] for mode in (found.rows[0], found.walked)})
+    schedule = replace(schedule, tiler={mode: tiler[mode] for mode in (of_rows, found.walked)})
     if schedule.mma.atom is None:
         report.infer("the family's own", "schedule", "mma", "atom")
         schedule = with_value(schedule, ("mma", "atom"), "mma_sync")
     if schedule.mma.warps is None:
-        warps = max(1, min(16, tiler[found.rows[0]] // ROWS_OF_WARP))
+        warps = max(1, min(16, tiler[of_rows] // ROWS_OF_WARP))
         report.infer(f"{ROWS_OF_WARP} rows of each", "schedule", "mma", "warps")
         schedule = with_value(schedule, ("mma", "warps"), warps)
     if schedule.pipeline.stages is None:
@@ -72,6 +76,14 @@ def _schedule(spec: Spec, found: Walked, report: Report) -> AttentionSchedule:
         report.infer("factors of 16 bits hide the error", "schedule", "math")
         schedule = replace(schedule, math="fast")
     return schedule
+
+
+def _few(spec: Spec, found: Walked) -> str:
+    """Why a tile has no more rows than a product, of all the modes that rows have; empty where that is not known."""
+    size = spec.static.get(found.rows[0])
+    if spec.schedule.split:
+        return "few rows, of all heads that read the same, whose walk is shared"
+    return f"{found.rows[0]} is {size}: few rows, of all heads that read the same" * (size is not None and size <= FEW)
 
 
 # ------------------------------------------------------------------------------------------------------------ plan
@@ -105,6 +117,7 @@ def plan(spec: Spec) -> AttentionPlan:
         o=o,
         keeps_left=q.depth <= MOST_KEPT,
         parts=schedule.parts,
+        packed=parts_of(rows_key(schedule.tiler or {}, found))[1:],
     )
 
 

@@ -20,6 +20,9 @@ from cutegen.families.attention.walking_text import (
     grid,
     limits,
     names_of,
+    row_lines,
+    rows_block,
+    rows_alike,
     size_of,
     size_texts,
     tile_constants,
@@ -70,7 +73,9 @@ def kernel_parts(plan: AttentionPlan) -> KernelParts:
     by_column = [t for t in rows.elements if found.columns in t.shape]
     by_key = [t for t in rows.elements if found.walked in t.shape]
     checks = not plan.whole
-    asks_rows = any(f"at_{found.rows[0]}" in line for line in tile_lines)
+    row_places = [f"at_{mode}" for mode in plan.row_modes]
+    asks_rows = any(name in line for name in row_places for line in tile_lines)
+    tiled = [x for x in operands if not plan.packed or x.plan not in (plan.q, plan.o)]
     context: dict[str, Any] = {
         "body": body(plan),
         "operands": operands,
@@ -82,20 +87,34 @@ def kernel_parts(plan: AttentionPlan) -> KernelParts:
         "block_loads": [],
         "reach": list(
             reach_lines(
-                plan.bounds, found.rows[0], found.walked, block_of(found.rows[0]), block_of(found.walked), names.sizes
+                plan.bounds, plan.rows_mode, found.walked, rows_block(plan), block_of(found.walked), names.sizes,
+                rows_alike(plan),
             )
         ),
         "M": found.rows[0],
+        "Q": q,
+        "packs": bool(plan.packed),
+        "row_names": ", ".join(plan.row_modes),
+        "row_size": " * ".join(f"size_{mode}" for mode in plan.row_modes),
+        "row_lines": row_lines(plan),
+        "packed_places": row_lines(plan)[1:],
+        "q_row": row_of(plan.q),
+        "o_row": row_of(plan.o),
+        "q_depth": block_of(plan.q.depth_mode),
+        "tiled_operands": tiled,
         "N": found.walked,
         "E": found.columns,
         "K": k,
         "V": v,
         "O_name": o,
-        "blk_m": block_of(found.rows[0]),
+        "blk_m": rows_block(plan),
         "blk_n": block_of(found.walked),
         "columns": f"BLK_{found.columns.upper()}",
-        "profiles": f"g{q} ({plan.q.rows},{plan.q.depth},m), g{k} ({plan.k.rows},{plan.k.depth},n), "
-        f"g{v} ({plan.v.rows},{plan.v.depth},n)",
+        "profiles": ", ".join(
+            f"g{x.name} ({x.plan.rows},{x.plan.depth},{'m' if x.plan is plan.q else 'n'})"
+            for x in tiled
+            if x.plan is not plan.o
+        ),
         "fragments": [
             (q, "S", "A", f"s{q}", "False"),
             (k, "S", "B", f"s{k}", "False"),
@@ -114,7 +133,7 @@ def kernel_parts(plan: AttentionPlan) -> KernelParts:
         "tile_loads": rows.tile_loads(),
         "tile_lines": tile_lines,
         "end_lines": end_lines,
-        "ends_ask_rows": any(f"at_{found.rows[0]}" in line for line in end_lines),
+        "ends_ask_rows": any(name in line for name in row_places for line in end_lines),
         "columns_layout": columns_layout(plan.v),
         "element": f"cutlass.{plan.q.tensor.dtype.cutlass}",
         "grid": grid(plan) + " * PARTS" * (plan.parts > 1),
@@ -150,6 +169,7 @@ def constants_of(plan: AttentionPlan) -> tuple[Constant, ...]:
         Constant("N_BLOCKS", str(plan.outer_steps), "products that follow", f"schedule.tiler.{plan.walked.walked}"),
         Constant("SMEM_BYTES", str(plan.smem_bytes), "of shared memory", "schedule.pipeline.stages"),
         *parts_constants(plan),
+        *([Constant("MOST_ROWS", "2**31 - 2**12", "", "schedule.tiler")] if plan.packed or plan.parts > 1 else []),
         Constant("MOST_TILES", "2**31 - 1", "", "schedule.tiler"),
     )
 
@@ -162,6 +182,11 @@ def parts_constants(plan: AttentionPlan) -> tuple[Constant, ...]:
         Constant("PARTS", str(plan.parts), "of a walk", PATH),
         Constant("GIVEN", str(plan.given), "numbers that a part gives for a row", PATH),
     )
+
+
+def row_of(x: Operand) -> str:
+    """The index of one row of a tensor."""
+    return ", ".join("None" if mode == x.depth_mode else f"at_{mode}" for mode in x.tensor.shape)
 
 
 def operand_text(plan: AttentionPlan, x: Operand) -> OperandText:
@@ -179,7 +204,7 @@ def operand_text(plan: AttentionPlan, x: Operand) -> OperandText:
     return OperandText(
         plan=x,
         view=view,
-        block=block_of(x.row),
+        block=rows_block(plan) if x.row == plan.rows_mode else block_of(x.row),
         depth=f"BLK_{x.depth_mode.upper()}",
         memory=f"storage + {x.offset}" if x.offset else "storage",
         layout=make_layout(shown),

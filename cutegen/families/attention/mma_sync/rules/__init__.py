@@ -10,7 +10,7 @@ from cutegen.families.attention.mma_sync.planning import (
 )
 from cutegen.families.attention.mma_sync.schedule import Spec
 from cutegen.families.attention.operand_rules import rows
-from cutegen.families.attention.operands import UNIT, extents, is_fixed, least_room
+from cutegen.families.attention.operands import UNIT, extents, is_fixed, least_room, rows_key
 from cutegen.lint.rule import Rule, Say
 from cutegen.lint.trial import changed, first_that_works, written
 from cutegen.ops.contract import walked_of
@@ -20,6 +20,7 @@ def tile(spec: Spec, say: Say) -> None:
     """Warps have 16 rows of a tile each, or several times as many; products take 16 elements of the walked mode."""
     found = walked_of(spec)
     (m, n), warps = extents(spec, found), spec.schedule.mma.warps or 1
+    key = rows_key(spec.schedule.tiler or {}, found)
     if m % (ROWS_OF_WARP * warps):
         message = f"{warps} warps cannot share {m} rows: each has a multiple of {ROWS_OF_WARP}"
         near = -(-m // (ROWS_OF_WARP * warps)) * ROWS_OF_WARP * warps
@@ -28,9 +29,9 @@ def tile(spec: Spec, say: Say) -> None:
             message,
             "schedule",
             "tiler",
-            found.rows[0],
+            key,
             notes=notes,
-            help=f"write `{found.rows[0]}: {near}` in the tiler",
+            help=f"write `{key}: {near}` in the tiler",
         )
     if n % UNIT:
         message = f"a tile has {n} along {found.walked}, and products take multiples of {UNIT}"
@@ -38,7 +39,7 @@ def tile(spec: Spec, say: Say) -> None:
         say(message, "schedule", "tiler", found.walked, help=help)
     if m % (ROWS_OF_WARP * warps) == 0 and n % UNIT == 0 and is_fixed(spec, found):
         depth, columns = spec.static[found.scores.mode], spec.static[found.columns]
-        for mode, rows, length in ((found.rows[0], m, depth), (found.walked, n, depth), (found.walked, n, columns)):
+        for mode, rows, length in ((key, m, depth), (found.walked, n, depth), (found.walked, n, columns)):
             if not copies_fit(warps * WARP, rows, length):
                 message = f"{warps * WARP} threads do not copy a tile of {rows} rows of {length} in whole rows"
                 say(message, "schedule", "tiler", mode, help=f"write `{mode}: {warps * WARP // 2}` in the tiler")
@@ -52,15 +53,16 @@ def shared_memory(spec: Spec, say: Say) -> None:
     if needed <= room:
         return
     m, n = extents(spec, found)
+    key = rows_key(spec.schedule.tiler or {}, found)
     stages = spec.schedule.pipeline.stages or 1
     trials = [
         (written(f"write `stages: {fewer}`"), changed(spec, {"pipeline.stages": fewer}))
         for fewer in range(stages - 1, 0, -1)
     ]
-    for mode, extent in ((found.walked, n), (found.rows[0], m)):
+    for mode, extent in ((found.walked, n), (key, m)):
         less = extent // 2
         while less >= UNIT:
-            fields = {f"tiler.{mode}": less} | ({"mma.warps": None} if mode == found.rows[0] else {})
+            fields = {f"tiler.{mode}": less} | ({"mma.warps": None} if mode == key else {})
             trials.append((written(f"write `{mode}: {less}` in the tiler"), changed(spec, fields)))
             less //= 2
     notes = (f"{needed} > {room} bytes",)
@@ -74,7 +76,7 @@ def is_sound(spec: Spec) -> bool:
     if not is_fixed(spec, found):
         return False
     tiler, warps = schedule.tiler or {}, schedule.mma.warps or 1
-    m, n = tiler.get(found.rows[0], ROWS_OF_WARP * warps), tiler.get(found.walked, UNIT)
+    m, n = tiler.get(rows_key(tiler, found), ROWS_OF_WARP * warps), tiler.get(found.walked, UNIT)
     if m % (ROWS_OF_WARP * warps) or n % UNIT:
         return False
     if len(tiler) < 2 or schedule.mma.warps is None:
