@@ -43,6 +43,17 @@ def check_tiler(
             ctx.say("CG203", message, "schedule", "tiler", mode, key=True, help=f"a tiler has {' and '.join(tiled)}")
 
 
+def check_split(
+    ctx: Context, split: Mapping[str, int], tensors: Mapping[str, Tensor], compute: Compute | None
+) -> None:
+    """Says to `ctx` which modes of a split are not walked."""
+    walked = None if compute is None else walked_in(compute, tensors).walked
+    for mode in split if walked is not None else ():
+        if mode != walked:
+            message = f"`{mode}` is not walked, and only a walk is split"
+            ctx.say("CG203", message, "schedule", "split", mode, key=True, help=f"write `{walked}`")
+
+
 def _check_packed(ctx: Context, found: Walked, key: str) -> None:
     """Says what is no mode that the rows of a tile may have besides their first one."""
     names = parts_of(key)

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from math import prod
+from collections.abc import Iterator, Sequence
 
 from tensor_layouts import Layout
 
 from cutegen import layouts
 from cutegen.analysis.access import Access
 from cutegen.analysis.accesses import fixed_sizes, strides_of
-from cutegen.analysis.buffers import Buffer, Scratch
+from cutegen.analysis.buffers import Buffer
 from cutegen.analysis.claim import Claim
 from cutegen.analysis.claims import are_runs, compact, covered_once
 from cutegen.analysis.words import count
-from cutegen.dtypes import Dtype
+from cutegen.atoms.targets import WARP
 from cutegen.expressions.places import joined
+from cutegen.families.attention.mma_sync.merge_claims import split_accesses, split_claims
 from cutegen.families.attention.mma_sync.plan import AttentionPlan, Operand
 from cutegen.families.attention.mma_sync.synchronisation import counts, run_of
 from cutegen.families.common.dealing import dealt
 from cutegen.families.common.ordering import ordered
 
 ROWS, COLUMNS = 16, 8  # of one mma.sync
-MOST_TILES, MOST_ROWS = 2**31 - 1, 2**31 - 2**12
 ACCESS = 16  # bytes
 
 
@@ -32,30 +31,44 @@ def copied(x: Operand, strides: Sequence[int]) -> Layout:
 
 
 def sums(plan: AttentionPlan, columns: int, strides: Sequence[int]) -> Layout:
-    """The layout (thread, sum) -> element of a tile of rows and `columns`.
+    """The layout (thread, sum) -> element of a tile of rows and `columns`, of all warps that share it.
 
     A thread has rows lane / 4 and 8 below of a warp's 16, and pairs of columns of 8 (PTX ISA 9.1, section 9.7.14.5).
     """
     m, n = strides
-    rest = plan.row_block // (ROWS * plan.warps), columns // COLUMNS
+    rows, warps = plan.row_block // (ROWS * plan.row_warps), plan.row_warps
+    step = ROWS * m  # from one warp to the next
+    if plan.key_warps > 1 and columns == plan.key_block:
+        warps, columns, step = plan.key_warps, plan.keys_of_warp, plan.keys_of_warp * n
     return Layout(
-        ((4, 8, plan.warps), (2, 2, *rest)),
-        ((2 * n, m, ROWS * m), (n, 8 * m, ROWS * plan.warps * m, COLUMNS * n)),
+        ((4, 8, warps), (2, 2, rows, columns // COLUMNS)),
+        ((2 * n, m, step), (n, 8 * m, ROWS * plan.row_warps * m, COLUMNS * n)),
     )
+
+
+def copied_operands(plan: AttentionPlan) -> tuple[Operand, ...]:
+    """The tensors that are copied in tiles: the output is not where a second kernel stores it."""
+    return (plan.q, plan.k, plan.v) if plan.parts > 1 else (plan.q, plan.k, plan.v, plan.o)
 
 
 def claims(plan: AttentionPlan) -> Iterator[Claim]:
     """The claims: coverage first, then bounds, then the order of warps."""
-    for x in (plan.q, plan.k, plan.v, plan.o):
+    if plan.parts > 1:
+        yield from split_claims(plan)
+    for x in copied_operands(plan):
         shape, name = (x.rows, x.depth), x.tensor.name
         what = f"the copies of {name} move each element of its tile ({x.row}, {x.depth_mode}) exactly once"
-        path = ("schedule", "tiler", x.row)
+        path = ("schedule", "tiler", joined(plan.row_modes) if x.row == plan.rows_mode else x.row)
         yield covered_once(what, copied(x, compact(shape)), shape, path, plan.threads)
         yield _own_places(plan, x)
-    for columns, what in ((plan.key_block, "scores"), (plan.columns, "sums")):
+    warps = plan.warps if plan.key_warps == 1 else 1
+    for columns, what, threads in (
+        (plan.key_block, "scores of the warps", plan.threads),
+        (plan.columns, "sums of the warps" if warps == plan.warps else "sums of each warp", warps * WARP),
+    ):
         shape = (plan.row_block, columns)
-        text = f"the {what} of the warps are each element of a block's tile exactly once"
-        yield covered_once(text, sums(plan, columns, compact(shape)), shape, ("schedule", "mma"), plan.threads)
+        text = f"the {what} are each element of a block's tile exactly once"
+        yield covered_once(text, sums(plan, columns, compact(shape)), shape, ("schedule", "mma"), threads)
     yield from _bounds(plan)
 
     def words(tiles: int) -> str:
@@ -80,7 +93,7 @@ def _own_places(plan: AttentionPlan, x: Operand) -> Claim:
 
 
 def _bounds(plan: AttentionPlan) -> Iterator[Claim]:
-    for x in (plan.q, plan.k, plan.v, plan.o):
+    for x in copied_operands(plan):
         shape, vector = (x.rows, x.depth), ACCESS // x.tensor.dtype.bytes
         runs = are_runs(copied(x, compact(shape)), shape, 1, vector)
         text = f"{x.tensor.name}, {x.row}: an access is made only if its row is below {x.row}"
@@ -98,42 +111,24 @@ def _bounds(plan: AttentionPlan) -> Iterator[Claim]:
     yield Claim("bounds", text, because, True, ("schedule", "tiler", walked))
 
 
-def largest(plan: AttentionPlan, beside: Mapping[str, int] | None) -> Mapping[str, int]:
-    """The largest sizes that two grids can count: of tiles of rows for each part, and of rows."""
-    sizes = {mode: max(1, (beside or {}).get(mode, 1)) for mode in (*plan.row_modes, *plan.outer)}
-    rows, outer = (prod(sizes[mode] for mode in modes) for modes in (plan.row_modes, plan.outer))
-    tiles = MOST_TILES // plan.parts
-    found = {}
-    for mode in plan.row_modes:
-        others = rows // sizes[mode]
-        found[mode] = min(tiles // outer * plan.row_block // others, MOST_ROWS // outer // others)
-    for mode in plan.outer:
-        others = outer // sizes[mode]
-        found[mode] = min(tiles // -(-rows // plan.row_block) // others, MOST_ROWS // rows // others)
-    return found
-
-
-def scratch(plan: AttentionPlan) -> Iterator[Scratch]:
-    """The workspace of what the parts of a walk give for each row."""
-    if plan.parts > 1:
-        rows = joined((*plan.outer, *plan.row_modes))
-        yield Scratch(plan.o.tensor.name, ((rows, 1),), plan.given * Dtype.f32.bytes, plan.parts)
-
-
 def accesses(plan: AttentionPlan) -> tuple[Access, ...]:
     """The copies of tiles, then the store of the output with columns, and of those of rows."""
     found = []
-    for x in (plan.q, plan.k, plan.v, plan.o):
+    for x in copied_operands(plan):
         name, stored = x.tensor.name, x is plan.o
-        strides = strides_of(x.tensor, (x.row, x.depth_mode), fixed_sizes(plan.spec, plan.tile))
-        vector, path = ACCESS // x.tensor.dtype.bytes, ("schedule", "tiler", x.row)
+        row = plan.row_modes[-1] if x.row == plan.rows_mode else x.row
+        strides = strides_of(x.tensor, (row, x.depth_mode), fixed_sizes(plan.spec, plan.tile))
+        vector, path = ACCESS // x.tensor.dtype.bytes, ("schedule", "tiler", joined(plan.row_modes))
+        path = path if x.row == plan.rows_mode else ("schedule", "tiler", x.row)
         way = f"{name} {'to' if stored else 'from'} global memory"
         found.append(
             Access(way, name, x.tensor.dtype, "global", "write" if stored else "read", vector, copied(x, strides), path)
         )
+    if plan.parts > 1:
+        return (*found, *split_accesses(plan))
     for tensor in plan.spec.outputs:
         if tensor.name != plan.o.tensor.name:
-            row = plan.rows_mode
+            row = plan.row_modes[-1]
             (stride,) = strides_of(tensor, (row,), fixed_sizes(plan.spec, plan.tile))
             layout = Layout(((8, plan.warps), plan.row_block // (8 * plan.warps)), ((stride, 16 * stride), 8 * stride))
             way = f"{tensor.name} to global memory"

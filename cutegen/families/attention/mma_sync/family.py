@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from cutegen.analysis.buffers import Buffer, Scratch
     from cutegen.analysis.claim import Claim
     from cutegen.codegen.parts import KernelParts
+    from cutegen.expressions.tree import Compute
+    from cutegen.language.context import Context
+    from cutegen.language.model import Tensor
     from cutegen.lint.rule import Rule
     from cutegen.planning.report import Report
     from cutegen.tuning.choice import Choice
@@ -26,6 +29,14 @@ class AttentionFamily(WalkingFamily[AttentionSchedule, AttentionPlan]):
     packs = True
     schedule = AttentionSchedule
     atoms = OWN_ATOMS
+
+    def check_schedule(
+        self, ctx: Context, schedule: AttentionSchedule, tensors: Mapping[str, Tensor], compute: Compute | None
+    ) -> None:
+        from cutegen.families.attention.reading import check_split
+
+        super().check_schedule(ctx, schedule, tensors, compute)
+        check_split(ctx, schedule.split, tensors, compute)
 
     def resolve(self, spec: Spec, report: Report) -> Spec:
         from cutegen.families.attention.mma_sync.planning import resolve
@@ -51,12 +62,12 @@ class AttentionFamily(WalkingFamily[AttentionSchedule, AttentionPlan]):
         return super().blocks(plan, sizes) * plan.parts
 
     def largest(self, plan: AttentionPlan, beside: Mapping[str, int] | None = None) -> Mapping[str, int]:
-        from cutegen.families.attention.mma_sync.claims import largest
+        from cutegen.families.attention.mma_sync.merge_claims import largest
 
         return largest(plan, beside) if plan.packed or plan.parts > 1 else super().largest(plan, beside)
 
     def scratch(self, plan: AttentionPlan) -> Iterator[Scratch]:
-        from cutegen.families.attention.mma_sync.claims import scratch
+        from cutegen.families.attention.mma_sync.merge_claims import scratch
 
         return scratch(plan)
 

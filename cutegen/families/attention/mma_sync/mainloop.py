@@ -77,7 +77,7 @@ def body(plan: AttentionPlan) -> Body:
         Array(tuple(f"g{x.tensor.name}" for x in (plan.q, plan.k, plan.v)), "most_tiles"),
         Array((f"tSr{plan.q.tensor.name}", f"tSr{plan.k.tensor.name}"), "K_BLOCKS"),
         Array(("tOrP", f"tOr{plan.v.tensor.name}"), "N_BLOCKS"),
-        Array((plan.o.tensor.name,), "1"),
+        Array((plan.o.tensor.name if plan.parts == 1 else "of_warps",), "1"),
         Region(PIPELINE, "prologue", prologue(plan)),
         Blank(),
         *left_fragments(plan),
@@ -176,10 +176,25 @@ def mainloop(plan: AttentionPlan) -> Body:
     return (For("tile", "cutlass.range(tiles, unroll=1)", tile),)
 
 
+def split_epilogue(plan: AttentionPlan) -> Body:
+    """What a part of a walk gives, on its way to the workspace."""
+    summed = Summed("tiles", "N_BLOCKS", "acc_O")
+    if plan.key_warps == 1:
+        return Included(f"{FOLDER}/parts.j2", None, (summed,)), CpAsyncWaitGroup("0")
+    over = tuple(x.tensor.name for x in (plan.q, plan.k, plan.v))
+    return (
+        CpAsyncWaitGroup("0"),
+        SyncThreads(),
+        Included(f"{FOLDER}/spread.j2", None, (summed, StoreSums("of_warps", over))),
+        SyncThreads(),
+        Included(f"{FOLDER}/gather.j2", None, (ReadSums("of_warps"),)),
+    )
+
+
 def epilogue(plan: AttentionPlan) -> Body:
     name = plan.o.tensor.name
     if plan.parts > 1:
-        return Included(f"{FOLDER}/parts.j2", None, (Summed("tiles", "N_BLOCKS", "acc_O"),)), CpAsyncWaitGroup("0")
+        return split_epilogue(plan)
     staged = (
         Note(f"{name} goes to shared memory, where the stages were, and comes back in rows"),
         CpAsyncWaitGroup("0"),

@@ -76,7 +76,7 @@ def merge_lines(plan: AttentionPlan, rows: RowText) -> Iterator[str]:
     columns, walked = block_of(plan.walked.columns), plan.walked
     grown = {one.name: _growths(one, rows) for one in walked.of_rows if one.function == "max"}
     for number, one in enumerate(walked.of_rows):
-        held, given = f"{rows.held[one.name]}[0]", f"given[{columns} + {number}]"
+        held, given = f"carried[{number}]", f"given[{columns} + {number}]"
         if one.function == "max":
             above, (before, own) = rows.above[one.name], grown[one.name]
             yield f"largest = cute.arch.fmax({given}, {held}, nan=True)"
@@ -88,7 +88,7 @@ def merge_lines(plan: AttentionPlan, rows: RowText) -> Iterator[str]:
         else:
             yield f"{held} = {_added(held, given, one, grown)}"
     for one in walked.outer:
-        yield f"acc_mn[0, None].store({_added('acc_mn[0, None].load()', 'own.load()', one, grown)})"
+        yield f"merged.store({_added('merged.load()', 'own.load()', one, grown)})"
 
 
 def _growths(one: Carried, rows: RowText) -> tuple[str, str]:
@@ -101,6 +101,13 @@ def _added(held: str, given: str, one: Carried, grown: Mapping[str, tuple[str, s
         return f"{held} + {given}"
     before, own = grown[one.above]
     return f"{held} * {before} + {given} * {own}"
+
+
+def of_warps(plan: AttentionPlan) -> dict[str, Any]:
+    """What the templates print where warps share the elements of a tile, or its rows."""
+    if plan.key_warps == 1:
+        return {"key_warps": 1, "thread": "tidx", "keys": block_of(plan.walked.walked), "row_warps": "WARPS"}
+    return {"key_warps": plan.key_warps, "thread": "lane", "keys": "KEYS", "row_warps": "1"}
 
 
 def context_of(plan: AttentionPlan, main: RowText) -> dict[str, Any]:

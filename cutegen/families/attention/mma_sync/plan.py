@@ -6,11 +6,23 @@ from dataclasses import dataclass
 
 from tensor_layouts import Layout
 
+from cutegen.families.attention.operands import UNIT
 from cutegen.families.attention.plan import WalkingPlan
 from cutegen.language.model import Tensor
 
 
+ROWS_OF_WARP = 16
 MERGE_VECTOR = 4  # columns of a thread that merges parts: 16 bytes of a workspace
+
+
+def shared_keys(rows: int, warps: int) -> int:
+    """How many warps share the elements of a tile along the walked mode: all, if some would have no rows, else 1."""
+    return warps if rows < ROWS_OF_WARP * warps else 1
+
+
+def given_numbers(columns: int, carried: int) -> int:
+    """Numbers that a part of a walk gives for a row: the sums, and what is carried for the row, in whole vectors."""
+    return columns + -(-carried // MERGE_VECTOR) * MERGE_VECTOR
 
 
 @dataclass(frozen=True)
@@ -50,10 +62,29 @@ class AttentionPlan(WalkingPlan):
 
     @property
     def given(self) -> int:
-        """Numbers that a part of a walk gives for a row: the sums, and what is carried for the row, in whole vectors."""
-        return self.columns + -(-len(self.walked.of_rows) // MERGE_VECTOR) * MERGE_VECTOR
+        """Numbers that a part of a walk gives for a row."""
+        return given_numbers(self.columns, len(self.walked.of_rows))
+
+    @property
+    def key_warps(self) -> int:
+        """Warps that share the elements of a tile along the walked mode: all, if there are more than rows for them."""
+        return shared_keys(self.row_block, self.warps)
+
+    @property
+    def row_warps(self) -> int:
+        """Warps that share the rows of a tile."""
+        return self.warps // self.key_warps
+
+    @property
+    def keys_of_warp(self) -> int:
+        """Elements along the walked mode that a warp has of a tile."""
+        return self.key_block // self.key_warps
+
+    @property
+    def outer_steps(self) -> int:
+        return self.keys_of_warp // UNIT
 
     @property
     def rows_of_thread(self) -> int:
         """Rows of the tile that a thread has a part of."""
-        return self.row_block // (16 * self.warps) * 2
+        return self.row_block // (ROWS_OF_WARP * self.row_warps) * 2

@@ -9,11 +9,12 @@ from cutegen.atoms.targets import WARP
 from cutegen.dtypes import Dtype
 from cutegen.expressions.annotating import annotate
 from cutegen.expressions.places import joined, parts_of
-from cutegen.families.attention.mma_sync.plan import AttentionPlan, Operand
+from cutegen.families.attention.mma_sync.plan import ROWS_OF_WARP, AttentionPlan, Operand, given_numbers, shared_keys
 from cutegen.families.attention.mma_sync.schedule import AttentionSchedule, Spec
 from cutegen.families.attention.operands import (
     ACCESS,
     MOST_DEPTH,
+    UNIT,
     extents,
     operands_of,
     rows_key,
@@ -33,7 +34,7 @@ INFERRED_FROM: Mapping[str, tuple[str, ...]] = {
     "pipeline.stages": ("tiler",),
 }
 ROWS, KEYS = 64, 64  # of a tile
-ROWS_OF_WARP = 16
+WARPS_OF_KEYS = (4, 2)  # which share what a tile has along the walked mode
 MOST_KEPT = 128  # elements of a row of the left tensor that registers hold beside the sums
 FEW = 8  # places along the mode of rows, of which a tile has more modes then
 SHORT = 64  # elements of a row of which two stages leave room for several blocks
@@ -64,18 +65,31 @@ def _schedule(spec: Spec, found: Walked, report: Report) -> AttentionSchedule:
         report.infer("the family's own", "schedule", "mma", "atom")
         schedule = with_value(schedule, ("mma", "atom"), "mma_sync")
     if schedule.mma.warps is None:
-        warps = max(1, min(16, tiler[of_rows] // ROWS_OF_WARP))
-        report.infer(f"{ROWS_OF_WARP} rows of each", "schedule", "mma", "warps")
+        warps, why = max(1, min(16, tiler[of_rows] // ROWS_OF_WARP)), f"{ROWS_OF_WARP} rows of each"
+        if schedule.split and warps == 1:
+            m, n = tiler[of_rows], tiler[found.walked]
+            warps = next((count for count in WARPS_OF_KEYS if _share(spec, found, m, n, count)), 1)
+            why = f"each with a part of the {n} places of {found.walked}" if warps > 1 else why
+        report.infer(why, "schedule", "mma", "warps")
         schedule = with_value(schedule, ("mma", "warps"), warps)
     if schedule.pipeline.stages is None:
         deep = max(spec.static.get(mode, MOST_DEPTH) for mode in (found.scores.mode, found.columns))
-        stages = 2 if deep <= SHORT else 1
-        report.infer("shared memory leaves room for other blocks", "schedule", "pipeline", "stages")
+        stages, why = 2 if deep <= SHORT else 1, "shared memory leaves room for other blocks"
+        if schedule.split and deep <= MOST_KEPT:
+            stages, why = 2, "one tile comes while another one is multiplied"
+        report.infer(why, "schedule", "pipeline", "stages")
         schedule = with_value(schedule, ("pipeline", "stages"), stages)
     if schedule.math is None:
         report.infer("factors of 16 bits hide the error", "schedule", "math")
         schedule = replace(schedule, math="fast")
     return schedule
+
+
+def _share(spec: Spec, found: Walked, rows: int, keys: int, warps: int) -> bool:
+    """Whether so many warps can share the elements of a tile along the walked mode."""
+    lengths = [spec.static.get(mode, MOST_DEPTH) for mode in (found.scores.mode, found.columns)]
+    tiles = [(rows, lengths[0]), *((keys, length) for length in lengths)]
+    return keys % (UNIT * warps) == 0 and all(copies_fit(warps * WARP, *tile) for tile in tiles)
 
 
 def _few(spec: Spec, found: Walked) -> str:
@@ -107,7 +121,7 @@ def plan(spec: Spec) -> AttentionPlan:
         threads=threads,
         tile={found.rows[0]: rows, found.walked: keys, found.scores.mode: q.depth, found.columns: v.depth},
         statements=annotate(spec.compute, types, Dtype.f32),
-        smem_bytes=max(q.bytes + k.bytes + v.bytes, o.bytes),
+        smem_bytes=smem_bytes(spec, found),
         walked=found,
         stages=stages,
         warps=warps,
@@ -141,8 +155,12 @@ def smem_bytes(spec: Spec, found: Walked) -> int:
     """Bytes of shared memory of a block, of a schedule whose words may not fit each other."""
     rows, keys = extents(spec, found)
     depth, columns = spec.static[found.scores.mode], spec.static[found.columns]
-    stages = spec.schedule.pipeline.stages or 1
-    return max(rows * depth + stages * keys * (depth + columns), rows * columns) * 2
+    stages, warps = spec.schedule.pipeline.stages or 1, spec.schedule.mma.warps or 1
+    stored = rows * columns * 2
+    if spec.schedule.split:
+        given = given_numbers(columns, len(found.of_rows)) * Dtype.f32.bytes
+        stored = rows * given * warps if shared_keys(rows, warps) > 1 else 0
+    return max((rows * depth + stages * keys * (depth + columns)) * 2, stored)
 
 
 def copies_fit(threads: int, rows: int, depth: int) -> bool:

@@ -10,7 +10,7 @@ from tensor_layouts import Layout
 from cutegen.codegen.formatting import make_layout
 from cutegen.codegen.parts import Constant, KernelParts
 from cutegen.families.attention.mma_sync.mainloop import body
-from cutegen.families.attention.mma_sync.merge_text import PATH, context_of, space_name, workspaces
+from cutegen.families.attention.mma_sync.merge_text import PATH, context_of, of_warps, space_name, workspaces
 from cutegen.families.attention.mma_sync.plan import AttentionPlan, Operand
 from cutegen.families.attention.reach_text import reach_lines
 from cutegen.families.attention.row_text import RowText
@@ -117,10 +117,10 @@ def kernel_parts(plan: AttentionPlan) -> KernelParts:
         ),
         "fragments": [
             (q, "S", "A", f"s{q}", "False"),
-            (k, "S", "B", f"s{k}", "False"),
-            (v, "O", "B", f"s{v}_columns", "True"),
+            (k, "S", "B", f"s{k}" if plan.key_warps == 1 else "own_keys", "False"),
+            (v, "O", "B", f"s{v}_columns" if plan.key_warps == 1 else "own_values", "True"),
         ],
-        "acc_s": show(((2, 2), plan.rows_of_thread // 2, plan.k.rows // 8)),
+        "acc_s": show(((2, 2), plan.rows_of_thread // 2, plan.keys_of_warp // 8)),
         "acc_o": show(((2, 2), plan.rows_of_thread // 2, plan.v.depth // 8)),
         "carried": [
             (rows.held[one.name], 'float("-inf")' if one.function == "max" else "0.0") for one in found.of_rows
@@ -138,6 +138,7 @@ def kernel_parts(plan: AttentionPlan) -> KernelParts:
         "element": f"cutlass.{plan.q.tensor.dtype.cutlass}",
         "grid": grid(plan) + " * PARTS" * (plan.parts > 1),
         **context_of(plan, rows),
+        **of_warps(plan),
     }
     parameters = [(f"s{x.name}_layout: cute.Layout", f"tiled_copy_{x.name}: cute.TiledCopy") for x in operands]
     return KernelParts(
@@ -162,6 +163,7 @@ def constants_of(plan: AttentionPlan) -> tuple[Constant, ...]:
     return (
         *tile_constants(plan),
         Constant("WARPS", str(plan.warps), "of a block", "schedule.mma.warps"),
+        *([Constant("KEYS", f"{block_of(plan.walked.walked)} // WARPS", "of a warp", "schedule.mma.warps")] * (plan.key_warps > 1)),
         Constant("THREADS", "WARPS * 32", "", "schedule.mma.warps"),
         Constant("ROWS", str(plan.rows_of_thread), "of a thread", "schedule.mma.warps"),
         Constant("STAGES", str(plan.stages), "of each tensor that is walked", "schedule.pipeline.stages"),

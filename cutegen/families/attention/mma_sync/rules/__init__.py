@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from cutegen.atoms.targets import WARP
-from cutegen.families.attention.mma_sync.planning import (
-    ROWS_OF_WARP,
-    copies_fit,
-    smem_bytes,
-)
+from cutegen.families.attention.mma_sync.plan import ROWS_OF_WARP, shared_keys
+from cutegen.families.attention.mma_sync.planning import copies_fit, smem_bytes
 from cutegen.families.attention.mma_sync.schedule import Spec
 from cutegen.families.attention.operand_rules import rows
 from cutegen.families.attention.operands import UNIT, extents, is_fixed, least_room, rows_key
@@ -21,7 +18,9 @@ def tile(spec: Spec, say: Say) -> None:
     found = walked_of(spec)
     (m, n), warps = extents(spec, found), spec.schedule.mma.warps or 1
     key = rows_key(spec.schedule.tiler or {}, found)
-    if m % (ROWS_OF_WARP * warps):
+    of_rows, of_keys = units(spec, m, warps)
+    if m % of_rows:
+        warps = of_rows // ROWS_OF_WARP
         message = f"{warps} warps cannot share {m} rows: each has a multiple of {ROWS_OF_WARP}"
         near = -(-m // (ROWS_OF_WARP * warps)) * ROWS_OF_WARP * warps
         notes = (f"{m} = {m // (ROWS_OF_WARP * warps)} * {ROWS_OF_WARP * warps} + {m % (ROWS_OF_WARP * warps)}",)
@@ -33,17 +32,28 @@ def tile(spec: Spec, say: Say) -> None:
             notes=notes,
             help=f"write `{key}: {near}` in the tiler",
         )
-    if n % UNIT:
+    if n % of_keys:
         message = f"a tile has {n} along {found.walked}, and products take multiples of {UNIT}"
-        help = f"write `{found.walked}: {-(-n // UNIT) * UNIT}` in the tiler"
+        if of_keys > UNIT:
+            message += f", in each of {of_keys // UNIT} warps"
+        help = f"write `{found.walked}: {-(-n // of_keys) * of_keys}` in the tiler"
         say(message, "schedule", "tiler", found.walked, help=help)
-    if m % (ROWS_OF_WARP * warps) == 0 and n % UNIT == 0 and is_fixed(spec, found):
+    if m % of_rows == 0 and n % of_keys == 0 and is_fixed(spec, found):
         depth, columns = spec.static[found.scores.mode], spec.static[found.columns]
         for mode, rows, length in ((key, m, depth), (found.walked, n, depth), (found.walked, n, columns)):
             if not copies_fit(warps * WARP, rows, length):
                 message = f"{warps * WARP} threads do not copy a tile of {rows} rows of {length} in whole rows"
                 say(message, "schedule", "tiler", mode, help=f"write `{mode}: {warps * WARP // 2}` in the tiler")
                 return
+
+
+def units(spec: Spec, rows: int, warps: int) -> tuple[int, int]:
+    """What the rows and the walked elements of a tile are multiples of. If the walk is split, warps for which there are
+    too few rows share the elements.
+    """
+    if spec.schedule.split and shared_keys(rows, warps) > 1:
+        return ROWS_OF_WARP, UNIT * warps
+    return ROWS_OF_WARP * warps, UNIT
 
 
 def shared_memory(spec: Spec, say: Say) -> None:
@@ -77,7 +87,8 @@ def is_sound(spec: Spec) -> bool:
         return False
     tiler, warps = schedule.tiler or {}, schedule.mma.warps or 1
     m, n = tiler.get(rows_key(tiler, found), ROWS_OF_WARP * warps), tiler.get(found.walked, UNIT)
-    if m % (ROWS_OF_WARP * warps) or n % UNIT:
+    of_rows, of_keys = units(spec, m, warps)
+    if m % of_rows or n % of_keys:
         return False
     if len(tiler) < 2 or schedule.mma.warps is None:
         return True
