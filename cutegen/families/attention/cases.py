@@ -51,9 +51,10 @@ def _requests(plan: WalkingPlan) -> Iterator[CaseRequest]:
     spec = plan.spec
     m, n = plan.rows_mode, plan.walked.walked
     rows, keys = plan.row_block, plan.key_block
-    one = dict.fromkeys(plan.outer, 1)
-    few = {mode: min(2, 1 + place) for place, mode in enumerate(reversed(plan.outer))}
-    several = dict(zip(reversed(plan.outer), (3, 2, 1, 2, 1), strict=False))
+    others = (*plan.outer, *plan.packed)
+    one = dict.fromkeys(others, 1)
+    few = {mode: min(2, 1 + place) for place, mode in enumerate(reversed(others))}
+    several = dict(zip(reversed(others), (3, 2, 1, 2, 1), strict=False))
 
     def sizes(of_rows: int, of_keys: int, outer: Mapping[str, int] = one) -> dict[str, int]:
         return {**outer, m: of_rows, n: of_keys}
@@ -79,7 +80,8 @@ def _requests(plan: WalkingPlan) -> Iterator[CaseRequest]:
     many = ROUNDS * plan.stages + 2
     yield CaseRequest("long rows", "several tiles of both", sizes(2 * rows + 9, many * keys + 7), data="integers")
     yield CaseRequest("more rows", f"more of {m} than of {n}", sizes(3 * rows + 1, keys + 3, few))
-    every, keys_of_all = dict.fromkeys(plan.outer, 2), plan.stages * keys + 1
+    yield from _packed(plan)
+    every, keys_of_all = dict.fromkeys(others, 2), plan.stages * keys + 1
     why = "two places along every mode, and all stages again"
     yield CaseRequest("blocks", why, sizes(rows + 1, keys_of_all, every), data="integers")
     for layout, why in (("padded", "rows further apart than they are long"), ("offset", "at the least alignment")):
@@ -91,3 +93,22 @@ def _requests(plan: WalkingPlan) -> Iterator[CaseRequest]:
     if all(one.function != "max" for one in plan.walked.carried):
         yield CaseRequest(f"{n} = 0", "empty sums", sizes(rows + 1, 0))
     yield CaseRequest(f"{m} = 0", "an empty output: nothing is launched, nothing is written", sizes(0, keys))
+
+
+def _packed(plan: WalkingPlan) -> Iterator[CaseRequest]:
+    """Cases of tiles whose rows are places of several modes: a tile, one row more, and tiles that begin within one of
+    the places of the first mode.
+    """
+    if not plan.packed:
+        return
+    m, n, last = plan.rows_mode, plan.walked.walked, plan.packed[-1]
+    rows, keys = plan.row_block, plan.key_block
+    one = dict.fromkeys((*plan.outer, *plan.packed), 1)
+    for of_first, of_last, why in (
+        (1, rows, "exactly one tile"),
+        (1, rows + 1, "one row more than a tile"),
+        (3, rows - 1, "tiles that begin within a place"),
+        (rows // 2 + 1, 3, "places that two tiles share"),
+    ):
+        sizes = {**one, m: of_first, last: of_last, n: 2 * keys + 5}
+        yield CaseRequest(f"rows of {last}, {of_first} times {of_last}", why, sizes, data="integers")

@@ -43,9 +43,7 @@ def check_tiler(
             ctx.say("CG203", message, "schedule", "tiler", mode, key=True, help=f"a tiler has {' and '.join(tiled)}")
 
 
-def check_split(
-    ctx: Context, split: Mapping[str, int], tensors: Mapping[str, Tensor], compute: Compute | None
-) -> None:
+def check_split(ctx: Context, split: Mapping[str, int], tensors: Mapping[str, Tensor], compute: Compute | None) -> None:
     """Says to `ctx` which modes of a split are not walked."""
     walked = None if compute is None else walked_in(compute, tensors).walked
     for mode in split if walked is not None else ():

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from cutegen.lint.rule import Rule
     from cutegen.planning.report import Report
     from cutegen.tuning.choice import Choice
+    from cutegen.verification.case_request import CaseRequest
 
 
 class AttentionFamily(WalkingFamily[AttentionSchedule, AttentionPlan]):
@@ -90,6 +91,12 @@ class AttentionFamily(WalkingFamily[AttentionSchedule, AttentionPlan]):
         from cutegen.families.attention.mma_sync.text import kernel_parts
 
         return kernel_parts(plan)
+
+    def requests(self, plan: AttentionPlan, tiles: Mapping[str, int]) -> Iterator[CaseRequest]:
+        from cutegen.families.attention.mma_sync.merge_cases import split_requests
+
+        yield from super().requests(plan, tiles)
+        yield from split_requests(plan)
 
     def axes(self, specs: Sequence[Spec]) -> Iterator[tuple[str, list[Choice]]]:
         from cutegen.families.attention.mma_sync.tuning import axes

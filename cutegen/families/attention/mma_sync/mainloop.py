@@ -177,7 +177,7 @@ def mainloop(plan: AttentionPlan) -> Body:
 
 
 def split_epilogue(plan: AttentionPlan) -> Body:
-    """What a part of a walk gives, on its way to the workspace."""
+    """The end of a part of a walk, whose results go to the workspace."""
     summed = Summed("tiles", "N_BLOCKS", "acc_O")
     if plan.key_warps == 1:
         return Included(f"{FOLDER}/parts.j2", None, (summed,)), CpAsyncWaitGroup("0")

@@ -54,7 +54,7 @@ def split_claims(plan: AttentionPlan) -> Iterator[Claim]:
 
 
 def split_accesses(plan: AttentionPlan) -> Iterator[Access]:
-    """What a part writes to the workspace, what the merge reads of it, and what that stores."""
+    """The accesses to the workspace, by parts and by the merge, and the stores of the merge."""
     o, vector = plan.o.tensor, MERGE_VECTOR
     space = replace(o, dtype=Dtype.f32, align=vector * Dtype.f32.bytes)
     threads = plan.columns // vector

@@ -104,14 +104,14 @@ def _added(held: str, given: str, one: Carried, grown: Mapping[str, tuple[str, s
 
 
 def of_warps(plan: AttentionPlan) -> dict[str, Any]:
-    """What the templates print where warps share the elements of a tile, or its rows."""
+    """The context of the templates for warps that share the elements of a tile, or its rows."""
     if plan.key_warps == 1:
         return {"key_warps": 1, "thread": "tidx", "keys": block_of(plan.walked.walked), "row_warps": "WARPS"}
     return {"key_warps": plan.key_warps, "thread": "lane", "keys": "KEYS", "row_warps": "1"}
 
 
 def context_of(plan: AttentionPlan, main: RowText) -> dict[str, Any]:
-    """What the templates print of parts and of the kernel that merges them."""
+    """The context of the templates for parts and for the kernel that merges them."""
     if plan.parts == 1:
         return {"parts": 1}
     rows, spec, found = merged_rows(plan), plan.spec, plan.walked

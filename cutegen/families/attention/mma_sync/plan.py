@@ -10,7 +10,6 @@ from cutegen.families.attention.operands import UNIT
 from cutegen.families.attention.plan import WalkingPlan
 from cutegen.language.model import Tensor
 
-
 ROWS_OF_WARP = 16
 MERGE_VECTOR = 4  # columns of a thread that merges parts: 16 bytes of a workspace
 

@@ -21,8 +21,8 @@ from cutegen.families.attention.walking_text import (
     limits,
     names_of,
     row_lines,
-    rows_block,
     rows_alike,
+    rows_block,
     size_of,
     size_texts,
     tile_constants,
@@ -87,7 +87,12 @@ def kernel_parts(plan: AttentionPlan) -> KernelParts:
         "block_loads": [],
         "reach": list(
             reach_lines(
-                plan.bounds, plan.rows_mode, found.walked, rows_block(plan), block_of(found.walked), names.sizes,
+                plan.bounds,
+                plan.rows_mode,
+                found.walked,
+                rows_block(plan),
+                block_of(found.walked),
+                names.sizes,
                 rows_alike(plan),
             )
         ),
@@ -163,7 +168,10 @@ def constants_of(plan: AttentionPlan) -> tuple[Constant, ...]:
     return (
         *tile_constants(plan),
         Constant("WARPS", str(plan.warps), "of a block", "schedule.mma.warps"),
-        *([Constant("KEYS", f"{block_of(plan.walked.walked)} // WARPS", "of a warp", "schedule.mma.warps")] * (plan.key_warps > 1)),
+        *(
+            [Constant("KEYS", f"{block_of(plan.walked.walked)} // WARPS", "of a warp", "schedule.mma.warps")]
+            * (plan.key_warps > 1)
+        ),
         Constant("THREADS", "WARPS * 32", "", "schedule.mma.warps"),
         Constant("ROWS", str(plan.rows_of_thread), "of a thread", "schedule.mma.warps"),
         Constant("STAGES", str(plan.stages), "of each tensor that is walked", "schedule.pipeline.stages"),

@@ -48,8 +48,8 @@ def tile(spec: Spec, say: Say) -> None:
 
 
 def units(spec: Spec, rows: int, warps: int) -> tuple[int, int]:
-    """What the rows and the walked elements of a tile are multiples of. If the walk is split, warps for which there are
-    too few rows share the elements.
+    """The numbers that the rows and the walked elements of a tile are multiples of. If the walk is split, warps for
+    which there are too few rows share the elements.
     """
     if spec.schedule.split and shared_keys(rows, warps) > 1:
         return ROWS_OF_WARP, UNIT * warps
