@@ -60,7 +60,9 @@ class AttentionFamily(WalkingFamily[AttentionSchedule, AttentionPlan]):
         return RULES
 
     def blocks(self, plan: AttentionPlan, sizes: Mapping[str, int]) -> int:
-        return super().blocks(plan, sizes) * plan.parts
+        from cutegen.families.attention.mma_sync.filling import parts_at
+
+        return super().blocks(plan, sizes) * parts_at(plan, sizes)
 
     def largest(self, plan: AttentionPlan, beside: Mapping[str, int] | None = None) -> Mapping[str, int]:
         from cutegen.families.attention.mma_sync.merge_claims import largest

@@ -28,7 +28,7 @@ MOST_TILES, MOST_ROWS = 2**31 - 1, 2**31 - 2**12
 def tiles_of(tiles: int, part: int, parts: int) -> range:
     """The tiles of one of several parts, by the statements that the kernel has."""
     values: dict[str, object] = {"tiles": tiles, "first_tile": 0, "part": part, "PARTS": parts}
-    for names, text in part_lines():
+    for names, text in part_lines("PARTS"):
         found, targets = value_of(text, values), names.split(", ")
         values |= dict(zip(targets, found if len(targets) > 1 else (found,), strict=True))
     first, own = values["first_tile"], values["tiles"]

@@ -8,9 +8,11 @@ from typing import Any
 from cutegen.codegen.parts import Workspace, WorkspaceMode, Workspaces
 from cutegen.dtypes import Dtype
 from cutegen.expressions.places import joined
+from cutegen.families.attention.mma_sync.filling import ENOUGH, FEWEST, RESIDENT
 from cutegen.families.attention.mma_sync.plan import MERGE_VECTOR, AttentionPlan
 from cutegen.families.attention.row_text import MINUS_INFINITY, RowText
-from cutegen.families.attention.walking_text import block_of, names_of, size_of
+from cutegen.families.attention.walking_text import block_of, names_of, rows_block, size_of
+from cutegen.language.model import Tensor
 from cutegen.ops.walked import Carried
 
 PATH = "schedule.split"
@@ -21,9 +23,19 @@ def space_name(plan: AttentionPlan) -> str:
     return f"workspace_{plan.o.tensor.name}"
 
 
-def part_lines() -> Iterator[tuple[str, str]]:
+def parts_text(plan: AttentionPlan) -> str:
+    """The number of parts: a constant, or what the kernel finds in the workspace."""
+    return "parts" if plan.fills else "PARTS"
+
+
+def merged_parts(plan: AttentionPlan) -> str:
+    """The number of parts outside of the kernel."""
+    return f"{space_name(plan)}.shape[0]" if plan.fills else "PARTS"
+
+
+def part_lines(parts: str) -> Iterator[tuple[str, str]]:
     """Variables and their values, in this order: the tiles of one of several parts, of all that are walked."""
-    yield "share, longer", "tiles // PARTS, tiles % PARTS"
+    yield "share, longer", f"tiles // {parts}, tiles % {parts}"
     yield "first_tile", "first_tile + part * share + cutlass.min(part, longer)"
     yield "tiles", "share + cutlass.Int32(part < longer)"
 
@@ -32,21 +44,21 @@ def workspaces(plan: AttentionPlan) -> Workspaces | None:
     """The workspace of what the parts of a walk give; None where a block walks all of it."""
     if plan.parts == 1:
         return None
-    left = plan.q.tensor
+    given = [plan.q.tensor.argument, plan.k.tensor.argument][: 1 + plan.fills]
     rows = joined((*plan.outer, *plan.row_modes))
     space = Workspace(
         path=PATH,
         parameter=space_name(plan),
-        memory=f"_part_space({left.argument})",
+        memory=f"_part_space({', '.join(given)})",
         fake=(
             "cutlass.Float32",
-            ("(", [str(plan.parts), "cute.sym_int()", str(plan.given)], ")"),
+            ("(", ["cute.sym_int()" if plan.fills else str(plan.parts), "cute.sym_int()", str(plan.given)], ")"),
             ("(", ["cute.sym_int64(divisibility=4)", "cute.sym_int64(divisibility=4)", "1"], ")"),
             "assumed_align=16",
         ),
         documentation="Each call first writes what each part of a walk gives to a workspace.",
         dtype=Dtype.f32,
-        modes=(WorkspaceMode(plan.parts), WorkspaceMode(rows), WorkspaceMode(plan.given)),
+        modes=(WorkspaceMode(1 if plan.fills else plan.parts), WorkspaceMode(rows), WorkspaceMode(plan.given)),
         major=2,
     )
     return Workspaces(PATH, "part_space.j2", (space,))
@@ -135,7 +147,10 @@ def context_of(plan: AttentionPlan, main: RowText) -> dict[str, Any]:
     ]
     return {
         "parts": plan.parts,
-        "part_lines": [f"{names} = {text}" for names, text in part_lines()],
+        "part_lines": [f"{names} = {text}" for names, text in part_lines(parts_text(plan))],
+        "parts_text": parts_text(plan),
+        "merged_parts": merged_parts(plan),
+        **_space(plan),
         "given_lines": given,
         "given_values": variables,
         "merge_parameters": parameters,
@@ -148,7 +163,27 @@ def context_of(plan: AttentionPlan, main: RowText) -> dict[str, Any]:
         "merged_row": ", ".join("None" if mode == found.columns else f"at_{mode}" for mode in output.shape),
         "merge_grid": " * ".join(size_of(plan, mode) for mode in (*plan.outer, *plan.row_modes)),
         "merge_threads": f"{plan.columns // MERGE_VECTOR}, 1, 1",
-        "depth": block_of(found.scores.mode),
+    }
+
+
+def _space(plan: AttentionPlan) -> dict[str, Any]:
+    """The context of the host's function that makes the workspace."""
+    left, right, found = plan.q.tensor, plan.k.tensor, plan.walked
+    static = plan.spec.static
+
+    def size(mode: str, tensor: Tensor) -> str:
+        return str(static[mode]) if mode in static else f"{tensor.argument}.shape[{tensor.shape.index(mode)}]"
+
+    rows = " * ".join(size(mode, left) for mode in plan.row_modes)
+    blocks = [f"-(-{rows} // {rows_block(plan)})", *(size(mode, left) for mode in plan.outer)]
+    return {
+        "fills": plan.fills,
+        "fewest": FEWEST,
+        "enough": ENOUGH,
+        "resident": RESIDENT,
+        "space_parameters": [left.argument, right.argument],
+        "space_blocks": " * ".join(blocks),
+        "space_keys": size(found.walked, right),
     }
 
 

@@ -57,7 +57,8 @@ class AttentionPlan(WalkingPlan):
     v: Operand
     o: Operand  # the tile of the output with columns, which takes the place of the others in shared memory
     keeps_left: bool  # whether the fragments of the left tensor stay in registers
-    parts: int = 1  # blocks that share the walk of a tile of rows
+    parts: int = 1  # blocks that share the walk of a tile of rows, at most if it `fills` the GPU
+    fills: bool = False  # whether their number follows from the sizes of a call and the GPU
 
     @property
     def given(self) -> int:

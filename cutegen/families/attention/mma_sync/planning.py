@@ -131,6 +131,7 @@ def plan(spec: Spec) -> AttentionPlan:
         o=o,
         keeps_left=q.depth <= MOST_KEPT,
         parts=schedule.parts,
+        fills=schedule.fills,
         packed=parts_of(rows_key(schedule.tiler or {}, found))[1:],
     )
 

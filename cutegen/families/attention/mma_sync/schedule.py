@@ -4,15 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import get_args
+from typing import Any, get_args
 
 from cutegen.atoms.mma import ATOMS, MmaAtomName
 from cutegen.families.attention.words import MATH_SAYS, STAGES_SAYS, Math
-from cutegen.language.kinds import ByName, Choice, Integer, Record, key
+from cutegen.language.kinds import PLACEHOLDER, ByName, Choice, Integer, Kind, Record, key
 from cutegen.language.model import KernelSpec, Schedule
 
 MOST_PARTS = 1024
+MOST_FILLING = 64  # parts that a call takes by itself
+FILL = "fill"
 OWN_ATOMS: tuple[MmaAtomName, ...] = ("mma_sync",)  # that the templates of this family print
+
+
+@dataclass(frozen=True)
+class Parts(Kind):
+    """A number of parts, or the word for as many as fill a GPU."""
+
+    def schema(self, says: str) -> dict[str, Any]:
+        typed = {"type": ["integer", "string"], "minimum": 2, "maximum": MOST_PARTS, "pattern": f"^{FILL}$"}
+        return {"description": says, "anyOf": [typed, dict(PLACEHOLDER)]}
 
 
 @dataclass(frozen=True)
@@ -45,17 +56,24 @@ class AttentionSchedule(Schedule):
         Choice(get_args(Math)),
         MATH_SAYS,
     )
-    split: Mapping[str, int] = key(
-        ByName(Integer(2, MOST_PARTS), "Parts of the walk along this mode.", least=1),
+    split: Mapping[str, int | str] = key(
+        ByName(Parts(), "Parts of the walk along this mode.", least=1),
         "Parts of the walk, each of which a block of its own takes, and whose results a second kernel merges in their "
-        "order. Left out: a block walks all tiles.",
+        f"order. `{FILL}`: the fewest that fill the GPU, by the sizes of a call and its multiprocessors. Left out: a "
+        "block walks all tiles.",
         factory=dict,
     )
 
     @property
     def parts(self) -> int:
-        """Blocks that share the walk of a tile of rows."""
-        return next(iter(self.split.values()), 1)
+        """Blocks that share the walk of a tile of rows; if it `fills` the GPU, the most."""
+        found = next(iter(self.split.values()), 1)
+        return found if isinstance(found, int) else MOST_FILLING
+
+    @property
+    def fills(self) -> bool:
+        """Whether the number of parts follows from the sizes of a call and the GPU."""
+        return FILL in self.split.values()
 
     @property
     def fast_math(self) -> bool:

@@ -10,7 +10,14 @@ from tensor_layouts import Layout
 from cutegen.codegen.formatting import make_layout
 from cutegen.codegen.parts import Constant, KernelParts
 from cutegen.families.attention.mma_sync.mainloop import body
-from cutegen.families.attention.mma_sync.merge_text import PATH, context_of, of_warps, space_name, workspaces
+from cutegen.families.attention.mma_sync.merge_text import (
+    PATH,
+    context_of,
+    merged_parts,
+    of_warps,
+    space_name,
+    workspaces,
+)
 from cutegen.families.attention.mma_sync.plan import AttentionPlan, Operand
 from cutegen.families.attention.reach_text import reach_lines
 from cutegen.families.attention.row_text import RowText
@@ -141,7 +148,7 @@ def kernel_parts(plan: AttentionPlan) -> KernelParts:
         "ends_ask_rows": any(name in line for name in row_places for line in end_lines),
         "columns_layout": columns_layout(plan.v),
         "element": f"cutlass.{plan.q.tensor.dtype.cutlass}",
-        "grid": grid(plan) + " * PARTS" * (plan.parts > 1),
+        "grid": grid(plan) + (f" * {merged_parts(plan)}" if plan.parts > 1 else ""),
         **context_of(plan, rows),
         **of_warps(plan),
     }
@@ -189,7 +196,7 @@ def parts_constants(plan: AttentionPlan) -> tuple[Constant, ...]:
     if plan.parts == 1:
         return ()
     return (
-        Constant("PARTS", str(plan.parts), "of a walk", PATH),
+        Constant("PARTS", str(plan.parts), "of a walk" + ", at most" * plan.fills, PATH),
         Constant("GIVEN", str(plan.given), "numbers that a part gives for a row", PATH),
     )
 
