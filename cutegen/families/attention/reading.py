@@ -31,8 +31,12 @@ def check_tiler(
     for mode in tiler or {}:
         first, *others = parts_of(mode)
         rows += first == found.rows[0]
-        if packs and others and first == found.rows[0]:
-            if rows > 1:
+        if others and first == found.rows[0]:
+            if not packs:
+                message = f"warpgroups take tiles with rows along `{first}` alone"
+                help = f"write `{first}`, or `mma: {{atom: mma_sync}}`"
+                ctx.say("CG203", message, "schedule", "tiler", mode, key=True, help=help)
+            elif rows > 1:
                 message = f"rows along `{found.rows[0]}` stand in the tiler twice"
                 ctx.say("CG203", message, "schedule", "tiler", mode, key=True, help="leave one of them out")
             _check_packed(ctx, found, mode)
@@ -43,7 +47,9 @@ def check_tiler(
             ctx.say("CG203", message, "schedule", "tiler", mode, key=True, help=f"a tiler has {' and '.join(tiled)}")
 
 
-def check_split(ctx: Context, split: Mapping[str, int], tensors: Mapping[str, Tensor], compute: Compute | None) -> None:
+def check_split(
+    ctx: Context, split: Mapping[str, int | str], tensors: Mapping[str, Tensor], compute: Compute | None
+) -> None:
     """Says to `ctx` which modes of a split are not walked."""
     walked = None if compute is None else walked_in(compute, tensors).walked
     for mode in split if walked is not None else ():

@@ -77,7 +77,7 @@ MISTAKES = {
     "its end by heads": ("BLK_ROWS - 1) // size_R", "BLK_ROWS - 1) // size_M"),
     "a place among all rows": ("at_M = row_place // size_R\n            at_R", "at_M = row_place\n            at_R"),
     "a merged row of another head": ("at_R, place = place % size_R", "at_R, place = place % size_M"),
-    "a result of the columns behind": ("(4,), (tidx,))\n    cute.autovec_copy(tOrO_mn", "(4,), (tidx ^ 1,))\n    cute.autovec_copy(tOrO_mn"),
+    "a result of the columns behind": ("], (4,), (tidx,))", "], (4,), (tidx ^ 1,))"),
     "warps that read before all have written": (
         "    cute.arch.sync_threads()\n    # A thread merges",
         "    # A thread merges",

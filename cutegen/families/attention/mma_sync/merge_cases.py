@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from cutegen.families.attention.mma_sync.filling import FEWEST
 from cutegen.families.attention.mma_sync.plan import AttentionPlan
 from cutegen.verification.case_request import CaseRequest
 
@@ -24,10 +25,18 @@ def split_requests(plan: AttentionPlan) -> Iterator[CaseRequest]:
         parts * (stages + 1) + 1: "more tiles than stages in each part",
         parts * (3 * stages + 1) - 1: "stages that go round three times in all parts but one",
     }
+    if plan.fills:
+        parts = 2
+        counts = {
+            2 * FEWEST: "two parts",
+            3 * FEWEST + 1: "three parts, one of which has a tile more",
+            8 * FEWEST + 3: "eight parts, three of which have a tile more",
+        }
     for tiles, why in counts.items():
         if 0 < tiles <= max(DEAR, parts + 1):
             sizes = {**few, plan.rows_mode: 3, walked: (tiles - 1) * keys + 1}
-            yield CaseRequest(f"{parts} parts of {tiles} tiles", why, sizes, data="integers")
+            yield CaseRequest(f"{tiles} tiles in parts", why, sizes, data="integers")
+    parts = parts * FEWEST if plan.fills else parts
     sizes = {**others, plan.rows_mode: 2, walked: parts * keys + 7}
     why = "NaN, infinities and others in several parts"
     yield CaseRequest("special values in parts", why, sizes, data="special")

@@ -12,8 +12,8 @@ from cutegen.language.kinds import PLACEHOLDER, ByName, Choice, Integer, Kind, R
 from cutegen.language.model import KernelSpec, Schedule
 
 MOST_PARTS = 1024
-MOST_FILLING = 64  # parts that a call takes by itself
-FILL = "fill"
+MOST_FILLING = 256  # parts that a call takes by itself
+AUTO = "auto"
 OWN_ATOMS: tuple[MmaAtomName, ...] = ("mma_sync",)  # that the templates of this family print
 
 
@@ -22,7 +22,7 @@ class Parts(Kind):
     """A number of parts, or the word for as many as fill a GPU."""
 
     def schema(self, says: str) -> dict[str, Any]:
-        typed = {"type": ["integer", "string"], "minimum": 2, "maximum": MOST_PARTS, "pattern": f"^{FILL}$"}
+        typed = {"type": ["integer", "string"], "minimum": 2, "maximum": MOST_PARTS, "pattern": f"^{AUTO}$"}
         return {"description": says, "anyOf": [typed, dict(PLACEHOLDER)]}
 
 
@@ -31,7 +31,10 @@ class Mma:
     """The multiply-accumulate of a warp."""
 
     atom: MmaAtomName | None = key(Choice(OWN_ATOMS), f"`mma_sync`: {ATOMS['mma_sync'].says}.")
-    warps: int | None = key(Integer(1, 16), "Warps of a block, which share the rows of its tile.")
+    warps: int | None = key(
+        Integer(1, 16),
+        "Warps of a block, which share the rows of its tile; in a split walk of few rows its elements along that.",
+    )
 
 
 @dataclass(frozen=True)
@@ -47,8 +50,8 @@ class AttentionSchedule(Schedule):
 
     tiler: Mapping[str, int] | None = key(
         ByName(Integer(), "Elements along this mode.", least=1),
-        "Rows of a block's tile along the mode of the queries, and the elements along the walked mode that are "
-        "multiplied at a time.",
+        "Rows of a block's tile along the mode of the queries, or with heads of a group as `M*R`, and the elements "
+        "along the walked mode that are multiplied at a time.",
     )
     mma: Mma = key(Record(Mma), "The multiply-accumulate of a warp.", factory=Mma)
     pipeline: Pipeline = key(Record(Pipeline), "Software pipeline from global to shared memory.", factory=Pipeline)
@@ -59,8 +62,8 @@ class AttentionSchedule(Schedule):
     split: Mapping[str, int | str] = key(
         ByName(Parts(), "Parts of the walk along this mode.", least=1),
         "Parts of the walk, each of which a block of its own takes, and whose results a second kernel merges in their "
-        f"order. `{FILL}`: the fewest that fill the GPU, by the sizes of a call and its multiprocessors. Left out: a "
-        "block walks all tiles.",
+        f"order. `{AUTO}`: the fewest that keep the GPU busy, by the sizes of a call and its multiprocessors. Left "
+        "out: a block walks all tiles.",
         factory=dict,
     )
 
@@ -73,7 +76,7 @@ class AttentionSchedule(Schedule):
     @property
     def fills(self) -> bool:
         """Whether the number of parts follows from the sizes of a call and the GPU."""
-        return FILL in self.split.values()
+        return AUTO in self.split.values()
 
     @property
     def fast_math(self) -> bool:
