@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from lint_kit import found_in
 
+from cutegen.analysis.claims import claims
 from cutegen.codegen import generate
 from cutegen.families.attention.mma_sync.filling import filling, parts_at
 from cutegen.families.attention.mma_sync.merge_claims import largest, tiles_of
@@ -127,3 +128,25 @@ def test_grids_of_the_largest_sizes_are_counted() -> None:
             rows, outer = sizes["M"] * sizes["R"], sizes["B"] * sizes["G"]
             counted = -(-rows // 16) * outer * 4 <= 2**31 - 1 and rows * outer <= 2**31 - 2**12
             assert counted == fits, (mode, size)
+
+
+def test_a_tile_of_an_output_of_f32_has_room_in_shared_memory() -> None:
+    wide = text("{mma: {atom: mma_sync, warps: 2}, tiler: {M: 32, N: 16}, pipeline: {stages: 1}}", "{D: 256}")
+    (module,) = generate(wide.replace("dtype: bf16, role", "dtype: f32, role"), "decode.yaml").modules
+    found = module.plan
+    assert isinstance(found, AttentionPlan)
+    assert found.o.bytes == 32 * 256 * 4 <= found.smem_bytes
+
+
+def test_shared_memory_holds_what_warps_give() -> None:
+    found = plan("{split: {N: 4}, tiler: {M*R: 16, N: 64}, mma: {warps: 4}, pipeline: {stages: 1}}")
+    assert found.smem_bytes == max(found.q.bytes + found.k.bytes + found.v.bytes, 4 * 16 * 68 * 4)
+
+
+@pytest.mark.parametrize("static", ["{D: 64}", "{D: 32}", "{D: 128}"])
+@pytest.mark.parametrize(
+    "schedule", ["{split: {N: 3}}", "{split: {N: auto}, tiler: {M: 32, N: 64}}", "{split: {N: 2}, tiler: {N: 128}}"]
+)
+def test_all_claims_hold(schedule: str, static: str) -> None:
+    found = claims(plan(schedule, static))
+    assert [claim.text for claim in found if not claim.holds] == [] and len(found) > 12

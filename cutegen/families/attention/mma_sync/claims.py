@@ -30,15 +30,16 @@ def copied(x: Operand, strides: Sequence[int]) -> Layout:
     return dealt(x.threads, x.values, (x.rows, x.depth), tuple(strides))
 
 
-def sums(plan: AttentionPlan, columns: int, strides: Sequence[int]) -> Layout:
-    """The layout (thread, sum) -> element of a tile of rows and `columns`, of all warps that share it.
+def sums(plan: AttentionPlan, columns: int, strides: Sequence[int], of_scores: bool) -> Layout:
+    """The layout (thread, sum) -> element of a tile of rows and `columns`, of the warps that share it: each has some
+    rows, or where warps share what is walked, the columns of some scores, and all sums.
 
     A thread has rows lane / 4 and 8 below of a warp's 16, and pairs of columns of 8 (PTX ISA 9.1, section 9.7.14.5).
     """
     m, n = strides
     rows, warps = plan.row_block // (ROWS * plan.row_warps), plan.row_warps
     step = ROWS * m  # from one warp to the next
-    if plan.key_warps > 1 and columns == plan.key_block:
+    if of_scores and plan.key_warps > 1:
         warps, columns, step = plan.key_warps, plan.keys_of_warp, plan.keys_of_warp * n
     return Layout(
         ((4, 8, warps), (2, 2, rows, columns // COLUMNS)),
@@ -61,14 +62,15 @@ def claims(plan: AttentionPlan) -> Iterator[Claim]:
         path = ("schedule", "tiler", joined(plan.row_modes) if x.row == plan.rows_mode else x.row)
         yield covered_once(what, copied(x, compact(shape)), shape, path, plan.threads)
         yield _own_places(plan, x)
-    warps = plan.warps if plan.key_warps == 1 else 1
-    for columns, what, threads in (
-        (plan.key_block, "scores of the warps", plan.threads),
-        (plan.columns, "sums of the warps" if warps == plan.warps else "sums of each warp", warps * WARP),
+    own = "each warp" if plan.key_warps > 1 else "the warps"
+    for columns, what, threads, of_scores in (
+        (plan.key_block, "scores of the warps", plan.threads, True),
+        (plan.columns, f"sums of {own}", plan.row_warps * WARP, False),
     ):
         shape = (plan.row_block, columns)
         text = f"the {what} are each element of a block's tile exactly once"
-        yield covered_once(text, sums(plan, columns, compact(shape)), shape, ("schedule", "mma"), threads)
+        layout = sums(plan, columns, compact(shape), of_scores)
+        yield covered_once(text, layout, shape, ("schedule", "mma"), threads)
     yield from _bounds(plan)
 
     def words(tiles: int) -> str:

@@ -157,7 +157,7 @@ def smem_bytes(spec: Spec, found: Walked) -> int:
     rows, keys = extents(spec, found)
     depth, columns = spec.static[found.scores.mode], spec.static[found.columns]
     stages, warps = spec.schedule.pipeline.stages or 1, spec.schedule.mma.warps or 1
-    stored = rows * columns * 2
+    stored = rows * columns * operands_of(spec, found)[3].dtype.bytes
     if spec.schedule.split:
         given = given_numbers(columns, len(found.of_rows)) * Dtype.f32.bytes
         stored = rows * given * warps if shared_keys(rows, warps) > 1 else 0
