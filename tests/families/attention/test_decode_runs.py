@@ -9,6 +9,7 @@ import pytest
 from sweep_kit import sampled
 
 from cutegen.codegen import Module, generate
+from cutegen.families.attention.mma_sync.filling import parts_at
 from cutegen.families.attention.mma_sync.plan import AttentionPlan
 from cutegen.verification.cases import Case
 from cutegen.verification.executor import EmulatorExecutor, load_module
@@ -44,7 +45,8 @@ SHARED = "tiler: {M*R: 16, N: 32}, mma: {warps: 2}, split: {N: 3}"  # warps shar
 ALONE = "tiler: {M*R: 16, N: 32}, mma: {warps: 1}, split: {N: 5}"
 ROWS = "tiler: {M: 32, N: 32}, mma: {warps: 2}, split: {N: 2}"  # warps share the rows of a tile
 PACKED = "tiler: {M*R: 32, N: 32}, mma: {warps: 2}"
-SCHEDULES = {"shared": SHARED, "alone": ALONE, "rows": ROWS, "packed": PACKED}
+FILLING = "tiler: {M*R: 16, N: 32}, mma: {warps: 2}, split: {N: auto}"
+SCHEDULES = {"shared": SHARED, "alone": ALONE, "rows": ROWS, "packed": PACKED, "filling": FILLING}
 OUTER = {"B": 2, "G": 2, "D": 64, "E": 64}
 CASES = (  # parts of 2 and 3 tiles; tiles of rows that begin within a group; parts that a window leaves empty
     Case("tiles", "", {**OUTER, "R": 3, "M": 7, "N": 261}, "padded", "random", 1, {"scale": 0.1, "left": 200}),
@@ -116,7 +118,28 @@ def test_schedules_differ_in_what_warps_share() -> None:
         "alone": (5, 1, ("R",)),
         "rows": (2, 1, ()),
         "packed": (1, 1, ("R",)),
+        "filling": (256, 2, ("R",)),
     }
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("", ""),
+        ("workspace_O.shape[0], tidx", "workspace_O.shape[0] - 1, tidx"),
+        ("parts = workspace_O.shape[0]", "parts = workspace_O.shape[0] - 1"),
+        ("new_empty((parts, rows, GIVEN)", "new_empty((parts, rows, GIVEN - 4)"),
+    ],
+)
+def test_as_many_parts_as_fill_the_gpu(tmp_path: Path, right: str, wrong: str) -> None:
+    pytest.importorskip("cutlass")
+    module, sizes = made("filling"), {**OUTER, "R": 3, "M": 2, "N": 1061}
+    assert isinstance(module.plan, AttentionPlan) and parts_at(module.plan, sizes) == 7
+    assert right in module.text
+    (tmp_path / module.name).write_text(module.text.replace(right, wrong) if right else module.text, encoding="utf-8")
+    case = Case("long", "", sizes, "compact", "random", 5, {"scale": 0.1, "left": 2000})
+    report = verify_case(module.plan, case, load_module(tmp_path / module.name), EmulatorExecutor(lines=False))
+    assert (report.status == "passed") == (not right), report.message
 
 
 @pytest.mark.parametrize("mistake", sampled(list(MISTAKES), 5))

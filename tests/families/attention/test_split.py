@@ -48,7 +48,7 @@ def plan(schedule: str, static: str = "{D: 64}") -> AttentionPlan:
         ("{tiler: {M*G: 16}, split: {N: 4}}", "CG203", "`G` is no mode that `Q` has alone"),
         ("{tiler: {M*R*R: 16}, split: {N: 4}}", "CG203", "`R` stands there twice"),
         ("{tiler: {M: 16, M*R: 16}, split: {N: 4}}", "CG203", "stand in the tiler twice"),
-        ("{tiler: {M*R: 24}, mma: {warps: 2}, split: {N: 4}}", "CG268", "1 warps cannot share 24 rows"),
+        ("{tiler: {M*R: 24}, mma: {warps: 2}, split: {N: 4}}", "CG268", "1 warp cannot share 24 rows"),
         ("{tiler: {M*R: 16, N: 48}, mma: {warps: 2}, split: {N: 4}}", "CG268", "in each of 2 warps"),
         ("{tiler: {M*R: 16}, mma: {warps: 2}}", "CG268", "2 warps cannot share 16 rows"),
         ("{tiler: {M*R: 128}, mma: {atom: wgmma}}", "CG203", "rows along `M` alone"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cutegen.analysis.words import count
 from cutegen.atoms.targets import WARP
 from cutegen.families.attention.mma_sync.plan import ROWS_OF_WARP, shared_keys
 from cutegen.families.attention.mma_sync.planning import copies_fit, multiplied, smem_bytes
@@ -46,7 +47,7 @@ def tile(spec: Spec, say: Say) -> None:
     of_rows, of_keys = units(spec, m, warps)
     if m % of_rows:
         warps = of_rows // ROWS_OF_WARP
-        message = f"{warps} warps cannot share {m} rows: each has a multiple of {ROWS_OF_WARP}"
+        message = f"{count(warps, 'warp')} cannot share {m} rows: each has a multiple of {ROWS_OF_WARP}"
         near = -(-m // (ROWS_OF_WARP * warps)) * ROWS_OF_WARP * warps
         notes = (f"{m} = {m // (ROWS_OF_WARP * warps)} * {ROWS_OF_WARP * warps} + {m % (ROWS_OF_WARP * warps)}",)
         say(
