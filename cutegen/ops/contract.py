@@ -70,17 +70,19 @@ class Contract(Op):
     has_reductions = has_lengths = True
     rate = "TFLOP/s"
     reserved = frozenset((
-        "acc_mn", "acc_O", "acc_S", "ahead", "as_factor", "base", "batch", "before", "BLK_KEYS", "BLK_ROWS", "block",
-        "by_rows", "column", "columns", "CONSUMERS", "copy_tile", "cut_tiles", "element", "end_place", "end_tile",
-        "factor", "factors", "first_place", "first_row", "first_tile", "group", "grown", "grown_rows", "halves", "head",
-        "heads", "in_n", "is_cut", "is_lowest", "K_BLOCKS", "key_columns", "key_places", "key_tile", "lane", "largest",
-        "last_row", "last_tile", "loaded", "loaded_rows", "magnitude", "mma_O", "mma_S", "n_block", "N_BLOCKS",
-        "next_tile", "of_tile", "out_columns", "out_places", "phase", "phase_before", "places_O", "places_S",
+        "acc_mn", "acc_O", "acc_S", "add_parts", "ahead", "as_factor", "base", "batch", "before", "BLK_KEYS",
+        "BLK_ROWS", "block", "by_rows", "carried", "column", "columns", "CONSUMERS", "copy_tile", "count", "cut_tiles",
+        "element", "end_place", "end_tile", "factor", "factors", "first_place", "first_row", "first_tile", "GIVEN",
+        "given", "given_mn", "group", "grown", "grown_rows", "halves", "head", "heads", "in_n", "is_cut", "is_lowest",
+        "K_BLOCKS", "key_columns", "key_places", "key_tile", "KEYS", "lane", "largest", "last_row", "last_tile",
+        "loaded", "loaded_rows", "longer", "magnitude", "merged", "mma_O", "mma_S", "MOST_ROWS", "n_block", "N_BLOCKS",
+        "next_tile", "number", "of_tile", "of_warps", "out_columns", "out_places", "own", "own_keys", "own_row",
+        "own_values", "part", "part_sums", "PARTS", "parts", "phase", "phase_before", "place", "places_O", "places_S",
         "places_together", "quad_max", "quad_sum", "row", "row_place", "row_tile", "row_tiles", "ROWS", "rows",
-        "rows_within", "scores", "scores_mn", "SMEM_BYTES", "stage", "staged", "start", "steep", "storage", "stored",
-        "sums", "terms", "thr", "thr_O", "thr_S", "thr_store", "tile", "tiled_store", "tiles", "TOGETHER", "tOrO",
-        "tOrO_mn", "tOrP", "tSrP", "undefined", "walk", "warp", "warp_idx", "warpgroup", "whole_end", "whole_first",
-        "whole_tiles", "within",
+        "rows_before", "rows_within", "run", "runs", "scores", "scores_mn", "share", "SMEM_BYTES", "stage", "staged",
+        "start", "steep", "storage", "stored", "stored_places", "sums", "terms", "thr", "thr_O", "thr_S", "thr_store",
+        "tile", "tiled_store", "tiles", "TOGETHER", "tOrO", "tOrO_mn", "tOrP", "tSrP", "undefined", "walk", "warp",
+        "warp_idx", "warpgroup", "whole_end", "whole_first", "whole_tiles", "within",
     ))  # fmt: skip
     starter = """\
 summary: Attention of grouped heads, each row over the keys up to its own place.

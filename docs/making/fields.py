@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
@@ -124,6 +125,9 @@ def takes(node: Mapping[str, Any]) -> str:
         case ["string", "integer"]:
             return "a layout in CuTe's notation" if "CuTe" in node.get("description", "") else "a number, or a text"
         case ["integer", "string"]:
+            word = re.fullmatch(r"\^(\w+)\$", node.get("pattern", ""))
+            if word is not None:
+                return _bounds("a whole number", node.get("minimum"), node.get("maximum")) + f", or `{word[1]}`"
             return "a number, or a bound on one"
         case ["string", "array"]:
             return "a text, or a list of texts"

@@ -4,6 +4,7 @@ grouped heads, and a schedule whose tiles warps share or nearly do.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from tests.fuzz import declarations as declare
@@ -64,7 +65,8 @@ def contract(chance: Chance, small: bool) -> dict[str, Any]:
     widths = (32, 48) if small else (32, 64, 64, 96, 128, 128, 256, *([40] if chance.odds(0.2) else []))
     fixed = {mode: chance.choice(widths) for mode in dict.fromkeys((d, e))}
     document["static"] = dict(fixed)
-    if schedule := _schedule(chance, m, n, small):
+    alone = [mode for mode in batch if mode not in of_keys]
+    if schedule := _schedule(chance, m, n, alone, small):
         document["schedule"] = schedule
     document |= declare.targets(chance, small)
     modes = list(dict.fromkeys((*batch, m, n, d, e)))
@@ -82,14 +84,18 @@ def _factor(chance: Chance, modes: list[str], width: str, dtype: str) -> dict[st
     return {"shape": shape, "dtype": dtype} | chance.some({"align": 16}, 0.2)
 
 
-def _schedule(chance: Chance, m: str, n: str, small: bool) -> dict[str, Any]:
-    """A schedule, some of its keys left out."""
+def _schedule(chance: Chance, m: str, n: str, alone: Sequence[str], small: bool) -> dict[str, Any]:
+    """A schedule, some of its keys left out; `alone` are modes that rows of a tile may have besides."""
     warps = chance.choice([1, 2] if small else [1, 2, 3, 4, 8])
     rows = chance.choice([16, 32]) if chance.odds(0.9) else 24
+    split = chance.odds(0.3)
+    rows = rows if split and chance.odds(0.6) else rows * warps
+    key = "*".join([m, *alone]) if chance.odds(0.5) else m
     schedule: dict[str, Any] = {
-        "tiler": {m: rows * warps, n: chance.choice([16, 32] if small else [16, 32, 48, 64, 128, 20])},
+        "tiler": {key: rows, n: chance.choice([16, 32] if small else [16, 32, 48, 64, 128, 20])},
         "mma": {"atom": "mma_sync", "warps": warps},
         "pipeline": {"stages": chance.choice([1, 2, 3])},
         "math": chance.choice(["fast", "precise"]),
     }
-    return chance.some(schedule, 0.9 if small else 0.5)
+    schedule = chance.some(schedule, 0.9 if small else 0.5)
+    return schedule | ({"split": {n: chance.choice([2, 3, 5, "auto"])}} if split else {})

@@ -451,6 +451,11 @@ PERTURBED: dict[str, list[tuple[Spec, str, Any, str]]] = {
         (ATTENTION, "schedule.pipeline.stages", 8, REFUSED),  # shared memory
     ],
     "contract_schedule.math": [(ATTENTION, "schedule.math", "precise", TEXT)],
+    "contract_schedule.split": [
+        (ATTENTION, "schedule.split", {"N": 2}, TEXT),
+        (ATTENTION, "schedule.split", {"N": "auto"}, TEXT),
+        (ATTENTION, "schedule.split", {"M": 2}, REFUSED),
+    ],
     "attention_wgmma_schedule.tiler": [
         (WARPGROUPS, "schedule.tiler", {"M": 64, "N": 64}, TEXT),
         (WARPGROUPS, "schedule.tiler.M", 96, REFUSED),  # a warpgroup has 64 rows

@@ -51,7 +51,7 @@ def _requests(plan: WalkingPlan) -> Iterator[CaseRequest]:
     spec = plan.spec
     m, n = plan.rows_mode, plan.walked.walked
     rows, keys = plan.row_block, plan.key_block
-    beside = (*plan.outer, *plan.walked.around)
+    beside = (*plan.outer, *plan.packed, *plan.walked.around)
     one = dict.fromkeys(beside, 1)
     few = {mode: min(2, 1 + place) for place, mode in enumerate(reversed(beside))}
     several = dict(zip(reversed(beside), (3, 2, 1, 2, 1), strict=False))
@@ -80,6 +80,7 @@ def _requests(plan: WalkingPlan) -> Iterator[CaseRequest]:
     many = ROUNDS * plan.stages + 2
     yield CaseRequest("long rows", "several tiles of both", sizes(2 * rows + 9, many * keys + 7), data="integers")
     yield CaseRequest("more rows", f"more of {m} than of {n}", sizes(3 * rows + 1, keys + 3, few))
+    yield from _packed(plan)
     every, keys_of_all = dict.fromkeys(beside, 2), plan.stages * keys + 1
     why = "two places along every mode, and all stages again"
     yield CaseRequest("blocks", why, sizes(rows + 1, keys_of_all, every), data="integers")
@@ -92,3 +93,22 @@ def _requests(plan: WalkingPlan) -> Iterator[CaseRequest]:
     if all(one.function != "max" for one in plan.walked.carried):
         yield CaseRequest(f"{n} = 0", "empty sums", sizes(rows + 1, 0))
     yield CaseRequest(f"{m} = 0", "an empty output: nothing is launched, nothing is written", sizes(0, keys))
+
+
+def _packed(plan: WalkingPlan) -> Iterator[CaseRequest]:
+    """Cases of tiles whose rows are places of several modes: a tile, one row more, and tiles that begin within one of
+    the places of the first mode.
+    """
+    if not plan.packed:
+        return
+    m, n, last = plan.rows_mode, plan.walked.walked, plan.packed[-1]
+    rows, keys = plan.row_block, plan.key_block
+    one = dict.fromkeys((*plan.outer, *plan.packed), 1)
+    for of_first, of_last, why in (
+        (1, rows, "exactly one tile"),
+        (1, rows + 1, "one row more than a tile"),
+        (3, rows - 1, "tiles that begin within a place"),
+        (rows // 2 + 1, 3, "places that two tiles share"),
+    ):
+        sizes = {**one, m: of_first, last: of_last, n: 2 * keys + 5}
+        yield CaseRequest(f"rows of {last}, {of_first} times {of_last}", why, sizes, data="integers")

@@ -31,6 +31,7 @@ class WalkingFamily(Family[S, P]):
     """A block takes a tile of rows, and walks the tiles of what they are multiplied with, with an online softmax."""
 
     op = CONTRACT
+    packs = False  # whether the rows of a tile may have several modes
 
     @property
     def templates(self) -> Mapping[str, Traversable]:
@@ -40,10 +41,10 @@ class WalkingFamily(Family[S, P]):
     def check_schedule(self, ctx: Context, schedule: S, tensors: Mapping[str, Tensor], compute: Compute | None) -> None:
         from cutegen.families.attention.reading import check_tiler
 
-        check_tiler(ctx, getattr(schedule, "tiler", None), tensors, compute)
+        check_tiler(ctx, getattr(schedule, "tiler", None), tensors, compute, self.packs)
 
     def blocks(self, plan: P, sizes: Mapping[str, int]) -> int:
-        tiles = -(-sizes[plan.rows_mode] // plan.row_block)
+        tiles = -(-prod(sizes[mode] for mode in plan.row_modes) // plan.row_block)
         return tiles * prod(sizes[mode] for mode in plan.outer)
 
     def largest(self, plan: P, beside: Mapping[str, int] | None = None) -> Mapping[str, int]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from cutegen.atoms.targets import TARGETS
+from cutegen.expressions.places import parts_of
 from cutegen.language.model import KernelSpec, Tensor
 from cutegen.ops.walked import Walked
 from cutegen.planning.report import Report
@@ -88,7 +89,12 @@ def extents(spec: KernelSpec, found: Walked) -> tuple[int, int]:
     """Rows and walked elements of a tile."""
     tiler = spec.schedule.tiler
     assert tiler is not None
-    return tiler[found.rows[0]], tiler[found.walked]
+    return tiler[rows_key(tiler, found)], tiler[found.walked]
+
+
+def rows_key(tiler: Mapping[str, int], found: Walked) -> str:
+    """The key of a tiler for the rows of a tile: their mode, or several as one by `joined`."""
+    return next((key for key in tiler if parts_of(key)[0] == found.rows[0]), found.rows[0])
 
 
 def least_room(spec: KernelSpec) -> tuple[str, int]:

@@ -24,10 +24,11 @@ class WalkingPlan(Plan):
 
     walked: Walked
     stages: int
+    packed: tuple[str, ...] = ()  # modes of the rows of a tile besides `rows_mode`
 
     @property
     def rows_mode(self) -> str:
-        """The mode of the rows of a tile."""
+        """The mode of the rows of a tile, or of several the one that varies least."""
         return self.walked.rows[0]
 
     @property
@@ -61,9 +62,14 @@ class WalkingPlan(Plan):
         return self.key_block // UNIT
 
     @property
+    def row_modes(self) -> tuple[str, ...]:
+        """The modes of the rows of a tile, the last one fastest."""
+        return (self.rows_mode, *self.packed)
+
+    @property
     def outer(self) -> tuple[str, ...]:
         """Modes of which a block has one place: the last varies fastest from block to block."""
-        return (*self.walked.batch, *self.walked.rows[1:])
+        return (*self.walked.batch, *(mode for mode in self.walked.rows[1:] if mode not in self.packed))
 
     @cached_property
     def bounds(self) -> tuple[Bound, ...]:

@@ -19,9 +19,11 @@ def reach_lines(
     block_keys: str,
     sizes: Mapping[str, str],
     followed: bool = False,
+    alike: str = "",
 ) -> Iterator[str]:
     """The statements that find `first_tile` and `tiles` of the row tile `row_tile`. Those of `cut_lines`, if they are
-    `followed` by these, read the first and the last row too.
+    `followed` by these, read the first and the last row too. So many rows next to each other are `alike` in their place
+    along `rows`, one if nothing is said.
 
     Places are counted in 64 bits: scalars may be as large as they like.
     """
@@ -31,11 +33,15 @@ def reach_lines(
         return
     yield f"# The range of {walked} that counts for some row of the tile: the rest is neither loaded nor multiplied"
     places = [(bound, _place(bound, sizes)) for bound in bounds]
-    asked = {name for name in ("first_row", "last_row") if any(name in place for _, place in places)}
-    if asked or followed:
+    asked = {name for name in ("first_row", "last_row") if followed or any(name in place for _, place in places)}
+    if asked:
         yield f"first_row = cutlass.Int64(row_tile) * {block_rows}"
-    if "last_row" in asked or followed:
+    if "last_row" in asked and alike:
+        yield f"last_row = cutlass.min((first_row + {block_rows} - 1) // {alike}, cutlass.Int64({sizes[rows]}) - 1)"
+    elif "last_row" in asked:
         yield f"last_row = cutlass.min(first_row + {block_rows}, cutlass.Int64({sizes[rows]})) - 1"
+    if "first_row" in asked and alike:
+        yield f"first_row = first_row // {alike}"
     yield f"first_place, end_place = cutlass.Int64(0), cutlass.Int64({size})"
     for bound, place in places:
         if bound.last:

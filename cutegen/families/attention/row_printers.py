@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from cutegen.codegen.texts import PRODUCT, Text
 from cutegen.expressions.tree import Binary, Expr, Local
 from cutegen.families.common.row_printing import NumberedPrinter
+from cutegen.language.model import Tensor
 from cutegen.ops.folding import Folded
 
 
@@ -36,10 +37,15 @@ class VectorPrinter(NumberedPrinter):
 class Names:
     """Variables of a kernel for what statements read. `places` has that of a block along each outer mode, and of a row
     along theirs; `columns` that of a thread's places along the walked mode or along that of the outputs, and `offsets`
-    that of its registers with these places in a tile.
+    that of its registers with these places in a tile. `rows` are the modes along which the rows of a tile differ.
     """
 
     places: dict[str, str]
     columns: dict[str, str]
     offsets: dict[str, str]
     sizes: dict[str, str]
+    rows: tuple[str, ...]
+
+    def differ(self, tensor: Tensor) -> bool:
+        """Whether rows of a tile have elements of their own of a tensor."""
+        return not {*self.rows}.isdisjoint(tensor.shape)

@@ -19,6 +19,8 @@ from cutegen.families.common.row_printing import NumberedPrinter
 class RowText(TileText):
     """Prints the statements of a plan's rows: of each tile, and at the end."""
 
+    shared: bool = True  # whether four lanes have a row together
+
     # ------------------------------------------------------------------------------------------------- the end
 
     def end(self) -> list[str]:
@@ -29,7 +31,7 @@ class RowText(TileText):
         rows = self.row_printer(numbers)
         lines: list[str] = []
         values = [typed.value for typed in self.walked.ends]
-        shared = [t for t in self.elements if t.name in self.read_by(values) and self.walked.rows[0] not in t.shape]
+        shared = [t for t in self.elements if t.name in self.read_by(values) and not self.names.differ(t)]
         lines += [line for t in shared for line in self.load(t)] + self.loads(True, self.read_by(values))
         undefined = {one.above for one in self.walked.carried if one.above is not None}
         for name in sorted(undefined):
@@ -44,7 +46,8 @@ class RowText(TileText):
             variable = self.variables.free(one.name, f"{one.name}_row")
             held = f"{self.held[one.name]}[row]"
             if one.function == "sum":
-                held = f"quad_sum({held})" + " + undefined" * (one.above is not None)
+                held = f"quad_sum({held})" if self.shared else held
+                held += " + undefined" * (one.above is not None)
             elif self.folded is not None:
                 held = f"{held} if {held} == {MINUS_INFINITY} else {held} * magnitude"
             lines.append(f"{variable} = {held}")
@@ -105,7 +108,6 @@ class RowText(TileText):
             return [*printer.run(stored, "result"), f"{fragments}[row, None].store(result)"]
         index = ", ".join(self.names.places[mode] for mode in tensor.shape)
         lines = printer.run(stored, "result")
-        first = (
-            f"if tidx % 4 == 0 and {self.names.places[self.walked.rows[0]]} < {self.names.sizes[self.walked.rows[0]]}:"
-        )
-        return [*lines, first, f"    m{tensor.name}[{index}] = result"]
+        rows = self.walked.rows[0]
+        inside = f"tidx % 4 == 0 and {self.names.places[rows]} < {self.names.sizes[rows]}"
+        return [*lines, f"if {inside if self.shared else 'tidx == 0'}:", f"    m{tensor.name}[{index}] = result"]

@@ -89,7 +89,7 @@ class TileText:
     def loads(self, of_rows: bool, names: Iterable[str]) -> list[str]:
         """The loads of these tensors that differ from row to row, or that do not."""
         wanted = [tensor for tensor in self.elements if tensor.name in set(names)]
-        return [line for t in wanted if (self.walked.rows[0] in t.shape) == of_rows for line in self.load(t)]
+        return [line for t in wanted if self.names.differ(t) == of_rows for line in self.load(t)]
 
     # ------------------------------------------------------------------------------------------------- printers
 
@@ -319,5 +319,5 @@ class TileText:
     def tile_loads(self) -> list[str]:
         """The loads of a tile that all of its rows share."""
         names = self.read_by([*(typed.value for typed in self.in_tile()), *map(terms_of, self.walked.carried)])
-        shared = [t for t in self.elements if t.name in names and self.walked.rows[0] not in t.shape]
+        shared = [t for t in self.elements if t.name in names and not self.names.differ(t)]
         return [line for t in shared for line in self.load(t)]

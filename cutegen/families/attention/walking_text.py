@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from cutegen.codegen.parts import Constant, Limit
 from cutegen.expressions.parsing import coords
+from cutegen.expressions.places import joined
 from cutegen.expressions.tree import lengths
 from cutegen.families.attention.operands import moved_in_tiles
 from cutegen.families.attention.plan import WalkingPlan, suffix_of
@@ -18,16 +19,44 @@ def block_of(mode: str) -> str:
     return f"BLK_{mode.upper()}"
 
 
+def rows_block(plan: WalkingPlan) -> str:
+    """The constant for the rows of a tile."""
+    return "BLK_ROWS" if plan.packed else block_of(plan.rows_mode)
+
+
 def names_of(plan: WalkingPlan) -> Names:
     """The variables of the kernel for places, columns and sizes."""
     found = plan.walked
     of_columns = {mode: suffix_of(number) for number, mode in enumerate(found.every_columns)}
     return Names(
-        places={mode: f"at_{mode}" for mode in (*plan.outer, *found.around, found.rows[0])},
+        places={mode: f"at_{mode}" for mode in (*plan.outer, *found.around, *plan.row_modes)},
         columns={found.walked: "key_places"} | {mode: f"out_places{suffix}" for mode, suffix in of_columns.items()},
         offsets={found.walked: "key_columns"} | {mode: f"out_columns{suffix}" for mode, suffix in of_columns.items()},
         sizes={mode: f"size_{mode}" for mode in plan.spec.lead.shape},
+        rows=plan.row_modes,
     )
+
+
+def row_lines(plan: WalkingPlan) -> list[str]:
+    """The statements that find the places of row `row` of a thread."""
+    place = f"row_tile * {rows_block(plan)} + rows[row]"
+    if not plan.packed:
+        return [f"at_{plan.rows_mode} = {place}"]
+    lines = [f"row_place = {place}"]
+    for number, mode in enumerate(plan.row_modes):
+        behind = _product([f"size_{other}" for other in plan.row_modes[number + 1 :]])
+        divided = f"row_place // {behind}" if behind else "row_place"
+        lines.append(f"at_{mode} = {divided}" + f" % size_{mode}" * (number > 0))
+    return lines
+
+
+def rows_alike(plan: WalkingPlan) -> str:
+    """How many rows next to each other are alike in the mode that varies least; empty: one."""
+    return _product([f"size_{mode}" for mode in plan.packed])
+
+
+def _product(factors: Sequence[str]) -> str:
+    return f"({' * '.join(factors)})" if len(factors) > 1 else "".join(factors)
 
 
 def size_of(plan: WalkingPlan, mode: str) -> str:
@@ -43,7 +72,7 @@ def size_texts(plan: WalkingPlan) -> dict[str, str]:
     found = plan.walked
     _, asked = asked_modes(found)
     named = (mode for mode in plan.spec.lead.shape if mode in asked)
-    modes = dict.fromkeys((found.rows[0], found.walked, *found.around, *named))
+    modes = dict.fromkeys((*plan.row_modes, found.walked, *found.around, *named))
     moved = moved_in_tiles(plan.spec, found)
     for columns in found.every_columns:
         if any(columns in t.shape for t in plan.spec.inputs if t.name not in moved):
@@ -54,8 +83,8 @@ def size_texts(plan: WalkingPlan) -> dict[str, str]:
 def tile_constants(plan: WalkingPlan) -> Iterator[Constant]:
     """The extents of tiles."""
     found = plan.walked
-    rows, keys = found.rows[0], found.walked
-    yield Constant(block_of(rows), str(plan.row_block), "rows of a tile", f"schedule.tiler.{rows}")
+    rows, keys = joined(plan.row_modes), found.walked
+    yield Constant(rows_block(plan), str(plan.row_block), "rows of a tile", f"schedule.tiler.{rows}")
     yield Constant(
         block_of(keys), str(plan.key_block), f"of {keys} that are multiplied at a time", f"schedule.tiler.{keys}"
     )
@@ -65,16 +94,21 @@ def tile_constants(plan: WalkingPlan) -> Iterator[Constant]:
 
 def grid(plan: WalkingPlan) -> str:
     """The number of blocks."""
-    rows = plan.walked.rows[0]
-    counts = [f"cute.ceil_div({size_of(plan, rows)}, {block_of(rows)})"]
+    rows = " * ".join(size_of(plan, mode) for mode in plan.row_modes)
+    counts = [f"cute.ceil_div({rows}, {rows_block(plan)})"]
     return " * ".join([*counts, *(size_of(plan, mode) for mode in plan.outer)])
 
 
-def limits(plan: WalkingPlan) -> tuple[Limit, ...]:
-    """The limit of a number of tiles that 32 bits count."""
-    rows = plan.walked.rows[0]
-    factors = (f'-(-sizes["{rows}"] // {block_of(rows)})', *(f'sizes["{mode}"]' for mode in plan.outer))
-    return (Limit("schedule.tiler", factors, 'f"at most {MOST_TILES} tiles"', "tiles <= MOST_TILES"),)
+def limits(plan: WalkingPlan, parts: int = 1) -> tuple[Limit, ...]:
+    """The limit of a number of tiles that 32 bits count, and of rows where all of them are counted."""
+    rows = [f'sizes["{mode}"]' for mode in plan.row_modes]
+    outer = [f'sizes["{mode}"]' for mode in plan.outer]
+    factors = (f"-(-{' * '.join(rows)} // {rows_block(plan)})", *outer, *["PARTS"] * (parts > 1))
+    tiles = Limit("schedule.tiler", factors, 'f"at most {MOST_TILES} tiles"', "tiles <= MOST_TILES")
+    if parts == 1 and not plan.packed:
+        return (tiles,)
+    every = Limit("schedule.tiler", (*rows, *outer), 'f"at most {MOST_ROWS} rows"', "tiles <= MOST_ROWS")
+    return tiles, every
 
 
 def asked_modes(found: Walked) -> tuple[set[str], set[str]]:

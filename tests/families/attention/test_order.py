@@ -32,6 +32,8 @@ static: {{D: {depth}}}
 schedule: {{tiler: {{M: 32, N: 32}}, pipeline: {{stages: {stages}}}}}
 targets: [sm_80]
 """
+SHARED = "tiler: {M: 16, N: 64}, mma: {warps: 2}, split: {N: 3}"
+ALONE = "tiler: {M: 16, N: 32}, mma: {warps: 1}, split: {N: 3}"
 KEPT, READ = 64, 256  # of a row: its fragments stay in registers, or are read for each tile
 # At the end all groups with copies have been waited for: where no tile was walked, that is done for the fragments
 HARMLESS = {
@@ -41,8 +43,10 @@ HARMLESS = {
 
 
 @cache
-def plan(stages: int, depth: int) -> AttentionPlan:
-    found = generate(SPEC.format(stages=stages, depth=depth), "specs/attention.yaml").modules[0].plan
+def plan(stages: int, depth: int, more: str = "") -> AttentionPlan:
+    text = SPEC.format(stages=stages, depth=depth)
+    text = text.replace("tiler: {M: 32, N: 32}", more) if more else text
+    found = generate(text, "specs/attention.yaml").modules[0].plan
     assert isinstance(found, AttentionPlan)
     return found
 
@@ -74,4 +78,19 @@ def test_each_mistake_in_its_tree_is_refused(stages: int, depth: int) -> None:
     tried = list(mistakes(body(found)))
     kinds = {str(one): (about(one), refused(found, one.tree)) for one in tried}
     assert len(tried) > 60 and {key for key, kind in kinds.values() if not kind} == HARMLESS[depth]
+    assert {kind for _, kind in kinds.values()} >= {"overwrite", "early", "fragment", "sum"}
+
+
+@pytest.mark.parametrize(("more", "shared"), [(SHARED, 2), (ALONE, 1)])
+def test_a_part_of_a_walk_is_right_in_every_order(more: str, shared: int) -> None:
+    found = plan(2, KEPT, more)
+    assert (found.parts, found.key_warps) == (3, shared)
+    assert refused(found, body(found)) == ""
+
+
+def test_each_mistake_in_the_tree_of_a_part_is_refused() -> None:
+    found = plan(2, KEPT, SHARED)
+    tried = list(mistakes(body(found)))
+    kinds = {str(one): (about(one), refused(found, one.tree)) for one in tried}
+    assert len(tried) > 60 and {key for key, kind in kinds.values() if not kind} == HARMLESS[KEPT]
     assert {kind for _, kind in kinds.values()} >= {"overwrite", "early", "fragment", "sum"}

@@ -217,10 +217,87 @@ def test_warpgroups_take_one_pair() -> None:
     assert "CG318 statements have 2 products of two tensors" in found and "atom: mma_sync" in found
 
 
+PLAIN = """\
+cutegen: 1
+kernel: small
+op: contract
+tensors:
+  Q: {shape: [B, M, G, R, D], dtype: bf16}
+  K: {shape: [B, N, G, D], dtype: bf16}
+  V: {shape: [B, N, G, E], dtype: bf16}
+  O: {shape: [B, M, G, R, E], dtype: bf16, role: out}
+compute:
+  - s = sum(Q * K, D)
+  - p = exp(s - max(s, N))
+  - O = sum(cast(p, bf16) * V, N)
+static: {D: 32, E: 32}
+schedule: {tiler: {M: 32, N: 32}, pipeline: {stages: 1}}
+targets: [sm_80]
+"""
+OF_HEADS = """\
+cutegen: 1
+kernel: small
+op: contract
+tensors:
+  Q: {shape: [B, M, G, R, D], dtype: bf16}
+  K: {shape: [B, N, G, D], dtype: bf16}
+  dO: {shape: [B, M, G, R, E], dtype: bf16}
+  dV: {shape: [B, N, G, E], dtype: bf16, role: out}
+compute:
+  - p = where(coord(N) <= coord(M), exp(sum(Q * K, D)), 0)
+  - dV = sum(sum(cast(p, bf16) * dO, M), R)
+static: {D: 32, E: 32}
+schedule: {tiler: {M: 32, N: 32}, pipeline: {stages: 1}}
+targets: [sm_80]
+"""
+TWO_OUTPUTS = PLAIN.replace("compute:", "  P: {shape: [B, M, G, R, E], dtype: bf16, role: out}\ncompute:").replace(
+    "static:", "  - P = O * 2\nstatic:"
+)
+OF_ONE_TENSOR = "".join(line for line in PLAIN.splitlines(True) if "V: {" not in line).replace("* V", "* K")
+TWO_SUMS = OF_HEADS.replace("  dV:", "  dK: {shape: [B, N, G, D], dtype: bf16, role: out}\n  dV:").replace(
+    "static:", "  - dK = sum(sum(cast(p, bf16) * Q, M), R)\nstatic:"
+)
+MORE_THAN_ONE = {
+    "2 products of two tensors": TEXTS["q"].replace("STAGES", "1"),
+    "2 products along M": TWO_SUMS,
+    "sums along M and R": OF_HEADS,
+    "two products with `K`": OF_ONE_TENSOR.replace("R, E]", "R, D]").replace("D: 32, E: 32", "D: 32"),
+    "2 outputs of rows along E": TWO_OUTPUTS,
+}
+
+
+@pytest.mark.parametrize("several", MORE_THAN_ONE)
+def test_a_split_walk_takes_one_pair(several: str) -> None:
+    text = MORE_THAN_ONE[several]
+    walked = "M" if "dV" in text else "N"
+    assert generate(text, "specs/small.yaml").modules
+    found = said(text.replace("schedule: {", f"schedule: {{split: {{{walked}: 4}}, "))
+    assert f"CG318 statements have {several}, and a split walk multiplies one pair" in found
+    assert "leave `split` out" in found
+
+
+@pytest.mark.parametrize("several", [one for one, text in MORE_THAN_ONE.items() if "dV" not in text])
+def test_rows_of_several_modes_take_one_pair(several: str) -> None:
+    found = said(MORE_THAN_ONE[several].replace("tiler: {M: 32", "tiler: {M*R: 32"))
+    assert f"CG318 statements have {several}, and rows of `M*R` are for one pair" in found
+    assert "write `M` for `M*R` in the tiler" in found
+
+
+@pytest.mark.parametrize("schedule", ["split: {N: 4}, tiler: {M: 32", "tiler: {M*R: 32"])
+def test_one_pair_is_split_and_has_rows_of_several_modes(schedule: str) -> None:
+    assert generate(PLAIN.replace("tiler: {M: 32", schedule), "specs/small.yaml").modules
+
+
 def test_sums_fit_the_registers_of_a_thread() -> None:
     text = TEXTS["kv"].replace("D: 32, E: 48", "D: 256, E: 256").replace("STAGES", "1")
     found = said(text.replace("M: 32, N: 32", "M: 16, N: 32").replace("sm_80", "sm_90a"))
     assert "CG317 a thread needs" in found and "write a kernel for each output" in found
+
+
+def test_warps_that_share_keys_have_all_rows_in_their_registers() -> None:
+    schedule = "split: {N: 4}, mma: {warps: 4}, tiler: {M: 16, N: 704"
+    found = said(PLAIN.replace("tiler: {M: 32, N: 32", schedule).replace("D: 32, E: 32", "D: 64, E: 256"))
+    assert "CG317 a thread needs 260 registers" in found
 
 
 def test_without_an_atom_single_warps_multiply_several_pairs() -> None:

@@ -85,7 +85,7 @@ def body(plan: AttentionPlan) -> Body:
         Array(tuple(f"g{x.tensor.name}" for x in plan.loaded), "most_tiles"),
         *(Array(fragments_of(pair), steps_of(pair)) for pair in plan.pairs),
         *(Array((factor_of(one), f"tOr{one.values.tensor.name}"), "N_BLOCKS") for one in plan.outers),
-        Array(tuple(x.tensor.name for x in plan.outputs), "1"),
+        Array(tuple(x.tensor.name for x in plan.outputs) if plan.parts == 1 else ("of_warps",), "1"),
         Region(PIPELINE, "prologue", prologue(plan) if plan.by_turns else prologue_together(plan)),
         Blank(),
         *left_fragments(plan),
@@ -116,6 +116,13 @@ def copy(x: Operand, tile: str, stage: str, size: str, place: str = "") -> Body:
     start = f"{tile} * {block_of(x.row)}" if tile.isidentifier() else f"({tile}) * {block_of(x.row)}"
     rows = (f"t{name}c{name}", start, size)
     return Code(f"pred_{name} = rows_within(", rows, ")"), CopyTile(name, place or tile, stage, f"pred_{name}")
+
+
+def left_copy(plan: AttentionPlan) -> Body:
+    """The copy of the rows of a tile."""
+    if not plan.packed:
+        return copy(plan.q, "row_tile", "0", size(plan.q))
+    return (Included(f"{FOLDER}/packed_rows.j2", None, (CopyTile(plan.q.tensor.name, "row_tile", "0"),)),)
 
 
 def size(x: Operand) -> str:
@@ -149,7 +156,7 @@ def prologue(plan: AttentionPlan) -> Body:
     return (
         Note(f"Prologue: {left.tensor.name} with the first tile of {right.tensor.name}, then tiles of"),
         Note(f"{values.tensor.name} and {right.tensor.name} in turn, each a group of copies to wait for"),
-        *copy(left, "row_tile", "0", size(left)),
+        *left_copy(plan),
         For("stage", "cutlass.range_constexpr(STAGES)", (
             *walked_copy(plan, (right,), "stage", "stage"),
             If("cutlass.const_expr(stage < STAGES - 1)", walked_copy(plan, (values,), "stage", "stage")),
@@ -258,7 +265,24 @@ def mainloop_together(plan: AttentionPlan) -> Body:
     return (For("tile", f"cutlass.range({walked_tiles(plan)}, unroll=1)", tile),)
 
 
+def split_epilogue(plan: AttentionPlan) -> Body:
+    """The end of a part of a walk, whose results go to the workspace."""
+    summed = Summed("tiles", "N_BLOCKS", "acc_O")
+    if plan.key_warps == 1:
+        return Included(f"{FOLDER}/parts.j2", None, (summed,)), CpAsyncWaitGroup("0")
+    over = tuple(x.tensor.name for x in plan.loaded)
+    return (
+        CpAsyncWaitGroup("0"),
+        SyncThreads(),
+        Included(f"{FOLDER}/spread.j2", None, (summed, StoreSums("of_warps", over))),
+        SyncThreads(),
+        Included(f"{FOLDER}/gather.j2", None, (ReadSums("of_warps"),)),
+    )
+
+
 def epilogue(plan: AttentionPlan) -> Body:
+    if plan.parts > 1:
+        return split_epilogue(plan)
     names = [x.tensor.name for x in plan.outputs]
     over = tuple(x.tensor.name for x in plan.loaded)
     go = "{} goes through shared memory, where the stages were, to be stored in whole rows"

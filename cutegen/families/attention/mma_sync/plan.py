@@ -10,6 +10,19 @@ from cutegen.families.attention.operands import UNIT
 from cutegen.families.attention.plan import WalkingPlan
 from cutegen.language.model import Tensor
 
+ROWS_OF_WARP = 16
+MERGE_VECTOR = 4  # columns of a thread that merges parts: 16 bytes of a workspace
+
+
+def shared_keys(rows: int, warps: int) -> int:
+    """How many warps share the elements of a tile along the walked mode: all, if some would have no rows, else 1."""
+    return warps if rows < ROWS_OF_WARP * warps else 1
+
+
+def given_numbers(columns: int, carried: int) -> int:
+    """Numbers that a part of a walk gives for a row: the sums, and what is carried for the row, in whole vectors."""
+    return columns + -(-carried // MERGE_VECTOR) * MERGE_VECTOR
+
 
 @dataclass(frozen=True)
 class Operand:
@@ -70,6 +83,56 @@ class AttentionPlan(WalkingPlan):
     outers: tuple[Outer, ...]
     by_turns: bool  # whether the tiles of two tensors come by turns; else those of all come together
     keeps_left: bool  # whether the fragments of the left tensor stay in registers
+    parts: int = 1  # blocks that share the walk of a tile of rows, at most if it `fills` the GPU
+    fills: bool = False  # whether their number follows from the sizes of a call and the GPU
+
+    @property
+    def given(self) -> int:
+        """Numbers that a part of a walk gives for a row."""
+        return given_numbers(self.columns, len(self.walked.of_rows))
+
+    @property
+    def key_warps(self) -> int:
+        """Warps that share the elements of a tile along the walked mode: all, if there are more than rows for them."""
+        return shared_keys(self.row_block, self.warps)
+
+    @property
+    def row_warps(self) -> int:
+        """Warps that share the rows of a tile."""
+        return self.warps // self.key_warps
+
+    @property
+    def keys_of_warp(self) -> int:
+        """Elements along the walked mode that a warp has of a tile."""
+        return self.key_block // self.key_warps
+
+    @property
+    def outer_steps(self) -> int:
+        return self.keys_of_warp // UNIT
+
+    @property
+    def q(self) -> Operand:
+        """The only tensor on the left, of a plan whose tiles come `by_turns`."""
+        (found,) = self.lefts
+        return found
+
+    @property
+    def k(self) -> Operand:
+        """The tensor that it is multiplied with."""
+        (found,) = self.pairs
+        return found.right
+
+    @property
+    def v(self) -> Operand:
+        """The tensor that is multiplied with what is computed of the scores."""
+        (found,) = self.outers
+        return found.values
+
+    @property
+    def o(self) -> Operand:
+        """The only output with columns."""
+        (found,) = self.outputs
+        return found
 
     @property
     def loaded(self) -> tuple[Operand, ...]:
@@ -79,4 +142,4 @@ class AttentionPlan(WalkingPlan):
     @property
     def rows_of_thread(self) -> int:
         """Rows of the tile that a thread has a part of."""
-        return self.row_block // (16 * self.warps) * 2
+        return self.row_block // (ROWS_OF_WARP * self.row_warps) * 2

@@ -8,14 +8,25 @@ from dataclasses import replace
 from cutegen.atoms.targets import WARP
 from cutegen.dtypes import Dtype
 from cutegen.expressions.annotating import annotate
-from cutegen.families.attention.mma_sync.plan import AttentionPlan, Operand, Outer, Pair
+from cutegen.expressions.places import joined, parts_of
+from cutegen.families.attention.mma_sync.plan import (
+    ROWS_OF_WARP,
+    AttentionPlan,
+    Operand,
+    Outer,
+    Pair,
+    given_numbers,
+    shared_keys,
+)
 from cutegen.families.attention.mma_sync.schedule import AttentionSchedule, Spec
 from cutegen.families.attention.operands import (
     ACCESS,
     MOST_DEPTH,
+    UNIT,
     extents,
     more_than_one,
     moved_in_tiles,
+    rows_key,
     stored_with_columns,
     swizzle_of,
     with_tensors,
@@ -34,8 +45,9 @@ INFERRED_FROM: Mapping[str, tuple[str, ...]] = {
     "pipeline.stages": ("tiler",),
 }
 ROWS, KEYS = 64, 64  # of a tile
-ROWS_OF_WARP = 16
+WARPS_OF_KEYS = (4, 2)  # which share what a tile has along the walked mode
 MOST_KEPT = 128  # elements of a row of the left tensor that registers hold beside the sums
+FEW = 8  # places along the mode of rows, of which a tile has more modes then
 SHORT = 64  # elements of a row of which two stages leave room for several blocks
 
 
@@ -50,18 +62,25 @@ def _schedule(spec: Spec, found: Walked, report: Report) -> AttentionSchedule:
     schedule, tiler = spec.schedule, dict(spec.schedule.tiler or {})
     plain = more_than_one(found, spec.outputs) is None
     rows, keys, stages, why = _plain(spec, found) if plain else _of_several(spec, found)
-    for mode, extent in ((found.rows[0], rows), (found.walked, keys)):
+    of_rows = rows_key(tiler, found)
+    if plain and of_rows not in tiler and _few(spec, found):
+        of_rows = joined(found.rows)
+    for mode, extent, reason in ((of_rows, rows, "rows"), (found.walked, keys, "keys")):
         if mode not in tiler:
             tiler[mode] = extent
-            report.infer(why[mode], "schedule", "tiler", mode)
-    schedule = replace(schedule, tiler={mode: tiler[mode] for mode in (found.rows[0], found.walked)})
+            report.infer(why[reason], "schedule", "tiler", mode)
+    schedule = replace(schedule, tiler={mode: tiler[mode] for mode in (of_rows, found.walked)})
     if schedule.mma.atom is None:
         report.infer("the family's own", "schedule", "mma", "atom")
         schedule = with_value(schedule, ("mma", "atom"), "mma_sync")
     if schedule.mma.warps is None:
-        of_warp = ROWS_OF_WARP if plain or tiler[found.rows[0]] < 2 * ROWS else 2 * ROWS_OF_WARP
-        warps = max(1, min(16, tiler[found.rows[0]] // of_warp))
-        report.infer(f"{of_warp} rows of each", "schedule", "mma", "warps")
+        of_warp = ROWS_OF_WARP if plain or tiler[of_rows] < 2 * ROWS else 2 * ROWS_OF_WARP
+        warps, of_each = max(1, min(16, tiler[of_rows] // of_warp)), f"{of_warp} rows of each"
+        if schedule.split and warps == 1:
+            m, n = tiler[of_rows], tiler[found.walked]
+            warps = next((count for count in WARPS_OF_KEYS if _share(spec, found, m, n, count)), 1)
+            of_each = f"each with a part of the {n} places of {found.walked}" if warps > 1 else of_each
+        report.infer(of_each, "schedule", "mma", "warps")
         schedule = with_value(schedule, ("mma", "warps"), warps)
     if schedule.pipeline.stages is None:
         report.infer(why["stages"], "schedule", "pipeline", "stages")
@@ -75,12 +94,12 @@ def _schedule(spec: Spec, found: Walked, report: Report) -> AttentionSchedule:
 def _plain(spec: Spec, found: Walked) -> tuple[int, int, int, Mapping[str, str]]:
     """Rows, walked elements and stages of one product of two tensors and one with what is computed of it, and why."""
     deep = max(spec.static.get(mode, MOST_DEPTH) for mode in found.depths)
-    why = {
-        found.rows[0]: "16 rows of each of four warps",
-        found.walked: "as wide as rows",
-        "stages": "shared memory leaves room for other blocks",
-    }
-    return ROWS, KEYS, 2 if deep <= SHORT else 1, why
+    few = _few(spec, found)
+    stages, of_stages = 2 if deep <= SHORT else 1, "shared memory leaves room for other blocks"
+    if spec.schedule.split and deep <= MOST_KEPT:
+        stages, of_stages = 2, "one tile comes while another one is multiplied"
+    why = {"rows": few or "16 rows of each of four warps", "keys": "as wide as rows", "stages": of_stages}
+    return ROWS_OF_WARP if few else ROWS, KEYS, stages, why
 
 
 def _of_several(spec: Spec, found: Walked) -> tuple[int, int, int, Mapping[str, str]]:
@@ -91,13 +110,28 @@ def _of_several(spec: Spec, found: Walked) -> tuple[int, int, int, Mapping[str, 
     deep = max(spec.static.get(mode, MOST_DEPTH) for mode in found.depths)
     if deep > MOST_KEPT:
         room = f"shared memory holds few rows of {deep} elements"
-        return ROWS, KEYS // 2, 1, {found.rows[0]: "16 rows of each of four warps", found.walked: room, "stages": room}
+        return ROWS, KEYS // 2, 1, {"rows": "16 rows of each of four warps", "keys": room, "stages": room}
     copied = "one is multiplied while the next one comes"
     if summed > MOST_KEPT:
         many = f"registers hold sums of {summed} elements for each row"
-        return ROWS, KEYS, 2, {found.rows[0]: many, found.walked: "as wide as rows", "stages": copied}
+        return ROWS, KEYS, 2, {"rows": many, "keys": "as wide as rows", "stages": copied}
     few = "scores of two products leave registers for the rows' sums"
-    return 2 * ROWS, KEYS // 2, 2, {found.rows[0]: "32 rows of each of four warps", found.walked: few, "stages": copied}
+    return 2 * ROWS, KEYS // 2, 2, {"rows": "32 rows of each of four warps", "keys": few, "stages": copied}
+
+
+def _share(spec: Spec, found: Walked, rows: int, keys: int, warps: int) -> bool:
+    """Whether so many warps can share the elements of a tile along the walked mode."""
+    lengths = [spec.static.get(mode, MOST_DEPTH) for mode in (found.scores.mode, found.columns)]
+    tiles = [(rows, lengths[0]), *((keys, length) for length in lengths)]
+    return keys % (UNIT * warps) == 0 and all(copies_fit(warps * WARP, *tile) for tile in tiles)
+
+
+def _few(spec: Spec, found: Walked) -> str:
+    """Why a tile has no more rows than a product, of all the modes that rows have; empty where that is not known."""
+    size = spec.static.get(found.rows[0])
+    if spec.schedule.split:
+        return "few rows, of all heads that read the same, whose walk is shared"
+    return f"{found.rows[0]} is {size}: few rows, of all heads that read the same" * (size is not None and size <= FEW)
 
 
 # ------------------------------------------------------------------------------------------------------------ plan
@@ -111,15 +145,14 @@ def plan(spec: Spec) -> AttentionPlan:
     threads, tile, modes = warps * WARP, extents(spec, found), moved_in_tiles(spec, found)
     operands: dict[str, Operand] = {}
     lefts, rights = multiplied(found)
-    loaded, stored = _bytes_loaded(spec, found), _bytes_stored(spec, found)
-    starts, end = _placed(loaded)
+    starts, _ = _placed(_bytes_loaded(spec, found))
     for name in (*lefts, *rights):
         row = found.rows[0] if name in lefts else found.walked
         of_stages = 1 if name in lefts else stages
         rows = tile[name not in lefts]
         start = starts[len(operands)]
         operands[name] = _operand(spec, spec.tensor(name), row, modes[name], rows, of_stages, start, threads)
-    starts, end_of_stored = _placed(stored)
+    starts, _ = _placed(_bytes_stored(spec, found))
     outputs = [
         _operand(spec, tensor, found.rows[0], column, tile[0], 1, start, threads)
         for (tensor, column), start in zip(stored_with_columns(spec, found), starts, strict=True)
@@ -139,7 +172,7 @@ def plan(spec: Spec) -> AttentionPlan:
         threads=threads,
         tile={found.rows[0]: tile[0], found.walked: tile[1], **{mode: spec.static[mode] for mode in found.depths}},
         statements=annotate(spec.compute, types, Dtype.f32),
-        smem_bytes=max(end, end_of_stored),
+        smem_bytes=smem_bytes(spec, found),
         walked=found,
         stages=stages,
         warps=warps,
@@ -150,6 +183,9 @@ def plan(spec: Spec) -> AttentionPlan:
         outers=outers,
         by_turns=by_turns,
         keeps_left=by_turns and pairs[0].left.depth <= MOST_KEPT,
+        parts=schedule.parts,
+        fills=schedule.fills,
+        packed=parts_of(rows_key(schedule.tiler or {}, found))[1:],
     )
 
 
@@ -178,7 +214,16 @@ def _operand(
 
 def smem_bytes(spec: Spec, found: Walked) -> int:
     """Bytes of shared memory of a block, of a schedule whose words may not fit each other."""
-    return max(_placed(_bytes_loaded(spec, found))[1], _placed(_bytes_stored(spec, found))[1])
+    return max(_placed(_bytes_loaded(spec, found))[1], _bytes_at_end(spec, found))
+
+
+def _bytes_at_end(spec: Spec, found: Walked) -> int:
+    """The bytes of what goes through shared memory at the end: tiles of outputs, or what warps give of a part."""
+    if not spec.schedule.split:
+        return _placed(_bytes_stored(spec, found))[1]
+    (rows, _), warps = extents(spec, found), spec.schedule.mma.warps or 1
+    given = given_numbers(spec.static[found.columns], len(found.of_rows)) * Dtype.f32.bytes
+    return rows * given * warps if shared_keys(rows, warps) > 1 else 0
 
 
 def _bytes_loaded(spec: Spec, found: Walked) -> list[tuple[int, int]]:

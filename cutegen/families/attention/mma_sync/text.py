@@ -11,6 +11,14 @@ from tensor_layouts import Layout
 from cutegen.codegen.formatting import make_layout
 from cutegen.codegen.parts import Constant, KernelParts
 from cutegen.families.attention.mma_sync.mainloop import body, reading_columns, steps_of
+from cutegen.families.attention.mma_sync.merge_text import (
+    PATH,
+    context_of,
+    merged_parts,
+    of_warps,
+    space_name,
+    workspaces,
+)
 from cutegen.families.attention.mma_sync.plan import AttentionPlan, Operand, Outer, Pair
 from cutegen.families.attention.plan import suffix_of
 from cutegen.families.attention.reach_text import reach_lines
@@ -21,6 +29,9 @@ from cutegen.families.attention.walking_text import (
     grid,
     limits,
     names_of,
+    row_lines,
+    rows_alike,
+    rows_block,
     size_of,
     size_texts,
     tile_constants,
@@ -41,6 +52,7 @@ class OperandText:
     depth: str
     memory: str  # where its stages start
     layout: str
+    of_row: str  # the index of one of its rows
     coordinate: str  # of its tiles
     around: int  # modes of its tiles that are walked around the one along its rows' mode
     op: str
@@ -68,13 +80,15 @@ def kernel_parts(plan: AttentionPlan) -> KernelParts:
     names = names_of(plan)
     rows = RowText(spec, found, names, plan.masked, plan.whole)
     coordinates, _ = asked_modes(found)
-    operands = [operand_text(plan, x) for x in (*plan.loaded, *plan.outputs)]
+    operands = [operand_text(plan, x) for x in (*plan.loaded, *(plan.outputs if plan.parts == 1 else ()))]
     loaded = len(plan.loaded)
     tile_lines, end_lines = rows.tile(), rows.end()
     asked_columns = {mode for mode in found.every_columns if any(mode in t.shape for t in rows.elements)}
     by_key = [t for t in rows.elements if found.walked in t.shape]
     checks = not plan.whole
-    asks_rows = any(f"at_{found.rows[0]}" in line for line in tile_lines)
+    row_places = [f"at_{mode}" for mode in plan.row_modes]
+    asks_rows = any(name in line for name in row_places for line in tile_lines)
+    tiled = [x for x in operands if not plan.packed or x.plan in plan.rights]
     context: dict[str, Any] = {
         "body": body(plan),
         "operands": operands,
@@ -86,27 +100,42 @@ def kernel_parts(plan: AttentionPlan) -> KernelParts:
         "block_loads": [],
         "reach": [
             *reach_lines(
-                plan.bounds, found.rows[0], found.walked, block_of(found.rows[0]), block_of(found.walked), names.sizes
+                plan.bounds,
+                plan.rows_mode,
+                found.walked,
+                rows_block(plan),
+                block_of(found.walked),
+                names.sizes,
+                alike=rows_alike(plan),
             ),
             *_around_lines(plan),
         ],
         "around": [(mode, size) for mode, size in size_texts(plan).items() if mode in found.around],
         "M": found.rows[0],
+        "packs": bool(plan.packed),
+        "row_names": ", ".join(plan.row_modes),
+        "row_size": " * ".join(f"size_{mode}" for mode in plan.row_modes),
+        "row_lines": row_lines(plan),
+        "packed_places": row_lines(plan)[1:],
+        "tiled_operands": tiled,
         "N": found.walked,
         "outputs": operands[loaded:],
         "stored_sums": [
             (x.tensor.name, suffix_of(number), _sums_of(plan, x.tensor.name)) for number, x in enumerate(plan.outputs)
         ],
-        "blk_m": block_of(found.rows[0]),
+        "blk_m": rows_block(plan),
         "blk_n": block_of(found.walked),
+        "first_right": plan.rights[0].tensor.name,
         "profiles": ", ".join(
-            f"g{x.tensor.name} ({x.rows},{x.depth},{'m' if x in plan.lefts else 'n'})" for x in plan.loaded
+            f"g{x.name} ({x.plan.rows},{x.plan.depth},{'m' if x.plan in plan.lefts else 'n'})"
+            for x in tiled
+            if x.plan in plan.loaded
         ),
-        "fragments": [fragment for pair in plan.pairs for fragment in _of_rows(pair)]
+        "fragments": [fragment for pair in plan.pairs for fragment in _of_rows(plan, pair)]
         + [_of_columns(plan, one) for one in plan.outers],
         "sums": ", ".join(
             [
-                *(f"acc_S{x.suffix} {show(_extents_of_sums(plan, plan.key_block))}" for x in plan.pairs),
+                *(f"acc_S{x.suffix} {show(_extents_of_sums(plan, plan.keys_of_warp))}" for x in plan.pairs),
                 *(f"acc_O{x.suffix} {show(_extents_of_sums(plan, x.values.depth))}" for x in plan.outers),
             ]
         ),
@@ -132,9 +161,12 @@ def kernel_parts(plan: AttentionPlan) -> KernelParts:
         "tile_loads": rows.tile_loads(),
         "tile_lines": tile_lines,
         "end_lines": end_lines,
-        "ends_ask_rows": any(f"at_{found.rows[0]}" in line for line in end_lines),
+        "ends_ask_rows": any(name in line for name in row_places for line in end_lines),
         "element": f"cutlass.{plan.lefts[0].tensor.dtype.cutlass}",
-        "grid": grid(plan),
+        "grid": grid(plan) + (f" * {merged_parts(plan)}" if plan.parts > 1 else ""),
+        **(_of_one_pair(plan) if plan.packed or plan.parts > 1 else {}),
+        **context_of(plan, rows),
+        **of_warps(plan),
     }
     parameters = [(f"s{x.name}_layout: cute.Layout", f"tiled_copy_{x.name}: cute.TiledCopy") for x in operands]
     return KernelParts(
@@ -145,8 +177,10 @@ def kernel_parts(plan: AttentionPlan) -> KernelParts:
             *(text for pair in parameters for text in pair),
             *(f"s{x.values.tensor.name}_columns_layout: cute.Layout" for x in plan.outers),
             "tiled_mma: cute.TiledMma",
+            *([f"{space_name(plan)}: cute.Tensor"] if plan.parts > 1 else []),
         ),
-        limits=limits(plan),
+        limits=limits(plan, plan.parts),
+        workspaces=workspaces(plan),
         nvgpu=("cpasync", "warp"),
         nvgpu_path="schedule.mma",
     )
@@ -161,19 +195,34 @@ def _around_lines(plan: AttentionPlan) -> Iterator[str]:
         yield " * ".join(["rounds = tiles", *(f"size_{mode}" for mode in found.around)])
 
 
-def _of_rows(pair: Pair) -> Iterator[tuple[str, str, str, str, str, str]]:
+def _of_one_pair(plan: AttentionPlan) -> dict[str, Any]:
+    """The context of the templates for rows of several modes, and for parts of a walk."""
+    return {
+        "Q": plan.q.tensor.name,
+        "K": plan.k.tensor.name,
+        "V": plan.v.tensor.name,
+        "O_name": plan.o.tensor.name,
+        "q_row": row_of(plan.q),
+        "q_depth": block_of(plan.q.depth_mode),
+        "columns": block_of(plan.walked.columns),
+    }
+
+
+def _of_rows(plan: AttentionPlan, pair: Pair) -> Iterator[tuple[str, str, str, str, str, str]]:
     """The fragments of two tensors: the tensor, the product, its side, the memory they are of, whether it is read
     transposed, and the copy that reads it.
     """
     for side, x in (("A", pair.left), ("B", pair.right)):
         name = x.tensor.name
-        yield name, "S", side, f"s{name}", "False", f"read_{name}"
+        memory = "own_keys" if side == "B" and plan.key_warps > 1 else f"s{name}"
+        yield name, "S", side, memory, "False", f"read_{name}"
 
 
 def _of_columns(plan: AttentionPlan, one: Outer) -> tuple[str, str, str, str, str, str]:
     """The same for the columns of a tensor."""
     name = one.values.tensor.name
-    return name, "O", "B", f"s{name}_columns", "True", reading_columns(plan, one)
+    memory = f"s{name}_columns" if plan.key_warps == 1 else "own_values"
+    return name, "O", "B", memory, "True", reading_columns(plan, one)
 
 
 def _sums_of(plan: AttentionPlan, output: str) -> str:
@@ -192,6 +241,10 @@ def constants_of(plan: AttentionPlan) -> tuple[Constant, ...]:
     return (
         *tile_constants(plan),
         Constant("WARPS", str(plan.warps), "of a block", "schedule.mma.warps"),
+        *(
+            [Constant("KEYS", f"{block_of(plan.walked.walked)} // WARPS", "of a warp", "schedule.mma.warps")]
+            * (plan.key_warps > 1)
+        ),
         Constant("THREADS", "WARPS * 32", "", "schedule.mma.warps"),
         Constant("ROWS", str(plan.rows_of_thread), "of a thread", "schedule.mma.warps"),
         Constant("STAGES", str(plan.stages), "of each tensor that is walked", "schedule.pipeline.stages"),
@@ -204,8 +257,25 @@ def constants_of(plan: AttentionPlan) -> tuple[Constant, ...]:
             "N_BLOCKS", str(plan.outer_steps), "steps of the second product", f"schedule.tiler.{plan.walked.walked}"
         ),
         Constant("SMEM_BYTES", str(plan.smem_bytes), "of shared memory", "schedule.pipeline.stages"),
+        *parts_constants(plan),
+        *([Constant("MOST_ROWS", "2**31 - 2**12", "", "schedule.tiler")] if plan.packed or plan.parts > 1 else []),
         Constant("MOST_TILES", "2**31 - 1", "", "schedule.tiler"),
     )
+
+
+def parts_constants(plan: AttentionPlan) -> tuple[Constant, ...]:
+    """The numbers of a walk that several blocks share."""
+    if plan.parts == 1:
+        return ()
+    return (
+        Constant("PARTS", str(plan.parts), "of a walk" + ", at most" * plan.fills, PATH),
+        Constant("GIVEN", str(plan.given), "numbers that a part gives for a row", PATH),
+    )
+
+
+def row_of(x: Operand) -> str:
+    """The index of one row of a tensor."""
+    return ", ".join("None" if mode == x.depth_mode else f"at_{mode}" for mode in x.tensor.shape)
 
 
 def operand_text(plan: AttentionPlan, x: Operand) -> OperandText:
@@ -229,10 +299,11 @@ def operand_text(plan: AttentionPlan, x: Operand) -> OperandText:
     return OperandText(
         plan=x,
         view=text,
-        block=block_of(x.row),
+        block=rows_block(plan) if x.row == plan.rows_mode else block_of(x.row),
         depth=f"BLK_{x.depth_mode.upper()}",
         memory=f"storage + {x.offset}" if x.offset else "storage",
         layout=make_layout(shown),
+        of_row=row_of(x),
         coordinate=coordinate,
         around=len(order) - 2,
         op="cute.nvgpu.CopyUniversalOp()" if x in plan.outputs else copied,
