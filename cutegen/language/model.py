@@ -227,7 +227,8 @@ class KernelSpec(Signature[Tensor], Generic[S]):
     declared_modes: tuple[Mode, ...] = key(
         Named(Mode, "mode", most=8),
         "Modes by what they are to others. With `{M: {of: X, offsets: ends}}` M is cut into segments: the rows of "
-        "segment x go with element x along X. `{KB: {blocks: K, size: 128}}` has one element for each 128 of K.",
+        "segment x go with element x along X. Of `{N: {of: B, lengths: used}}` only the first `used[b]` elements exist "
+        "for each b along B. `{KB: {blocks: K, size: 128}}` has one element for each 128 of K.",
         default=(),
         block=True,
         name="modes",

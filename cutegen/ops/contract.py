@@ -18,6 +18,7 @@ from cutegen.language.computing import say
 from cutegen.language.context import Context
 from cutegen.language.model import KernelSpec, Scalar, Tensor
 from cutegen.ops.folding import folded
+from cutegen.ops.lengths import check_walked_lengths
 from cutegen.ops.modes import has_names
 from cutegen.ops.op import Op
 from cutegen.ops.reach import known_bounds, reached
@@ -66,20 +67,20 @@ class Contract(Op):
     name = "contract"
     called = ("attention", "sdpa", "flash_attention", "einsum")
     summary = "sums of products over modes, `sum(Q * K, D)`, and of what is computed of these, as in attention"
-    has_reductions = has_lengths = True
+    has_reductions = has_lengths = takes_lengths = True
     rate = "TFLOP/s"
     reserved = frozenset((
-        "acc_mn", "acc_O", "acc_S", "ahead", "as_factor", "base", "batch", "before", "BLK_KEYS", "BLK_ROWS", "block",
-        "by_rows", "column", "columns", "CONSUMERS", "copy_tile", "cut_tiles", "element", "end_place", "end_tile",
-        "factor", "factors", "first_place", "first_row", "first_tile", "group", "grown", "grown_rows", "halves", "head",
-        "heads", "in_n", "is_cut", "is_lowest", "K_BLOCKS", "key_columns", "key_places", "key_tile", "lane", "largest",
-        "last_row", "last_tile", "loaded", "loaded_rows", "magnitude", "mma_O", "mma_S", "n_block", "N_BLOCKS",
-        "next_tile", "of_tile", "out_columns", "out_places", "phase", "phase_before", "places_O", "places_S",
-        "places_together", "quad_max", "quad_sum", "row", "row_place", "row_tile", "row_tiles", "ROWS", "rows",
-        "rows_within", "scores", "scores_mn", "SMEM_BYTES", "stage", "staged", "start", "steep", "storage", "stored",
-        "sums", "terms", "thr", "thr_O", "thr_S", "thr_store", "tile", "tiled_store", "tiles", "TOGETHER", "tOrO",
-        "tOrO_mn", "tOrP", "tSrP", "undefined", "walk", "warp", "warp_idx", "warpgroup", "whole_end", "whole_first",
-        "whole_tiles", "within",
+        "acc_mn", "acc_O", "acc_S", "ahead", "as_factor", "base", "batch", "before", "BLK_KEYS", "BLK_ROWS", "beyond",
+        "block", "by_rows", "column", "columns", "CONSUMERS", "copy_tile", "cut_tiles", "element", "end_place",
+        "end_tile", "factor", "factors", "first_place", "first_row", "first_tile", "group", "grown", "grown_rows",
+        "halves", "head", "heads", "in_n", "is_cut", "is_lowest", "K_BLOCKS", "key_columns", "key_places", "key_tile",
+        "lane", "largest", "last_row", "last_tile", "loaded", "loaded_rows", "magnitude", "mma_O", "mma_S", "n_block",
+        "N_BLOCKS", "next_tile", "of_tile", "out_columns", "out_places", "phase", "phase_before", "places_O",
+        "places_S", "places_together", "quad_max", "quad_sum", "row", "row_place", "row_tile", "row_tiles", "ROWS",
+        "rows", "rows_within", "scores", "scores_mn", "SMEM_BYTES", "stage", "staged", "start", "steep", "storage",
+        "stored", "sums", "terms", "thr", "thr_O", "thr_S", "thr_store", "tile", "tiled_store", "tiles", "TOGETHER",
+        "tOrO", "tOrO_mn", "tOrP", "tSrP", "undefined", "walk", "warp", "warp_idx", "warpgroup", "whole_end",
+        "whole_first", "whole_tiles", "within",
     ))  # fmt: skip
     starter = """\
 summary: Attention of grouped heads, each row over the keys up to its own place.
@@ -119,6 +120,7 @@ static: {D: 64, E: 64}
         except NotWalked as error:
             say(ctx, "CG127", error.message, error.statement, error.place, error.help)
             return
+        check_walked_lengths(ctx, found, tensors)
         self._check_factors(ctx, found, tensors)
         self._check_outputs(ctx, found, tensors)
 

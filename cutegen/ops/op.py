@@ -36,6 +36,7 @@ class Op(ABC):
     reserved: frozenset[str] = frozenset()  # names that the op's modules use besides those that all of them do
     has_reductions: bool = False  # whether `sum(x, N)` and the like may
     takes_segments: bool = False  # whether a mode may be cut into segments
+    takes_lengths: bool = False  # whether of a mode only some elements may exist, for each place along another one
     takes_blocks: bool = False  # whether tensors may have modes of blocks, along which they broadcast
     has_lengths: bool = False  # whether `len(N)`, the size of a mode, may
     differentiable: bool = False  # whether `cutegen grad` takes its statements, and may write a backward as this op

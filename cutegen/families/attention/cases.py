@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 from cutegen.dtypes import Dtype
@@ -82,6 +82,7 @@ def _requests(plan: WalkingPlan) -> Iterator[CaseRequest]:
     every, keys_of_all = dict.fromkeys(plan.outer, 2), plan.stages * keys + 1
     why = "two places along every mode, and all stages again"
     yield CaseRequest("blocks", why, sizes(rows + 1, keys_of_all, every), data="integers")
+    yield from _of_lengths(plan, sizes)
     for layout, why in (("padded", "rows further apart than they are long"), ("offset", "at the least alignment")):
         kind = "padded" if layout == "padded" else "offset"
         yield CaseRequest(layout, why, sizes(rows + 3, keys + 5, several), kind)  # type: ignore[arg-type]
@@ -91,3 +92,14 @@ def _requests(plan: WalkingPlan) -> Iterator[CaseRequest]:
     if all(one.function != "max" for one in plan.walked.carried):
         yield CaseRequest(f"{n} = 0", "empty sums", sizes(rows + 1, 0))
     yield CaseRequest(f"{m} = 0", "an empty output: nothing is launched, nothing is written", sizes(0, keys))
+
+
+def _of_lengths(plan: WalkingPlan, sizes: Callable[..., dict[str, int]]) -> Iterator[CaseRequest]:
+    """Lengths beside tiles of the walked mode, where it has some: none, all and more than all, and a number below 0."""
+    if plan.lengths is None:
+        return
+    keys, of = plan.key_block, plan.lengths.of
+    ends = (keys, 0, keys + 1, 1, keys - 1, 2 * keys + 3, 2**31 - 1, -1, 2 * keys, -(2**31))
+    for data, why in (("integers", "whole numbers"), ("random", "random numbers")):
+        wanted = sizes(plan.row_block + 1, 2 * keys + 3) | {of: len(ends)}
+        yield CaseRequest(f"lengths {data}", f"lengths beside tiles, {why}", wanted, data=data, ends=ends)  # type: ignore[arg-type]

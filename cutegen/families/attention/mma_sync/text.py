@@ -17,6 +17,7 @@ from cutegen.families.attention.walking_text import (
     asked_modes,
     block_of,
     grid,
+    length_lines,
     limits,
     names_of,
     size_of,
@@ -77,7 +78,7 @@ def kernel_parts(plan: AttentionPlan) -> KernelParts:
         "sizes": [(mode, text) for mode, text in size_texts(plan).items()],
         "places": [(mode, size_of(plan, mode)) for mode in reversed(plan.outer)],
         "outer": list(plan.outer),
-        "block_loads": [],
+        "block_loads": list(length_lines(plan)),
         "reach": list(
             reach_lines(
                 plan.bounds, found.rows[0], found.walked, block_of(found.rows[0]), block_of(found.walked), names.sizes
