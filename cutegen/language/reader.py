@@ -17,7 +17,7 @@ from cutegen.language.declarations import check_kernel_name, check_names, promis
 from cutegen.language.diagnostics import START, Diagnostic, Span, SpecError, has_errors
 from cutegen.language.document import MAX_CHARACTERS, MapNode, Node, parse_documents, plain
 from cutegen.language.kinds import Record
-from cutegen.language.lengths import check_lengths, with_lengths
+from cutegen.language.lengths import with_lengths
 from cutegen.language.matrix import Variant, expand, source_of
 from cutegen.language.model import Expect, KernelSpec, Schedule, Verify
 from cutegen.language.modules import marked
@@ -141,7 +141,7 @@ def _spec(variant: Variant) -> tuple[KernelSpec | None, list[Diagnostic]]:
     known = {tensor.name: tensor for tensor in declared}
     check_names(ctx, arguments, numbers)
     shaped = op.check_places(ctx, declared) & check_segments(ctx, op, cut, declared)
-    shaped &= op.check_blocks(ctx, blocks, declared) & check_lengths(ctx, op, padded, declared)
+    shaped &= op.check_blocks(ctx, blocks, declared) & op.check_lengths(ctx, padded, declared)
     statements = compute(ctx, op, declared, numbers, shaped=shaped)
     texts = ctx.data["compute"]
     kept = kept_in([texts] if isinstance(texts, str) else texts)

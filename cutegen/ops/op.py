@@ -68,6 +68,12 @@ class Op(ABC):
             ctx.say("CG145", message, "tensors", tensor.name, "view", key=True, help=help)
         return not taken and not viewed
 
+    def check_lengths(self, ctx: Context, modes: tuple[Mode, ...], tensors: tuple[Tensor, ...]) -> bool:
+        """Whether modes have lengths as they can; says to `ctx` what is wrong."""
+        from cutegen.ops.lengths import check_lengths
+
+        return check_lengths(ctx, self, modes, tensors)
+
     def check_blocks(self, ctx: Context, modes: tuple[Mode, ...], tensors: tuple[Tensor, ...]) -> bool:
         """Whether declared blocks and the tensors that have them are right; says to `ctx` what is wrong."""
         from cutegen.ops.blocks import check_blocks

@@ -11,9 +11,11 @@ import pytest
 from sweep_kit import sampled
 
 from cutegen.codegen import Module, generate
+from cutegen.reference.bounds import evaluate
 from cutegen.verification.cases import Case, derive_cases
 from cutegen.verification.executor import EmulatorExecutor, load_module
 from cutegen.verification.runner import verify_case
+from cutegen.verification.tensors import make_tensors
 
 LN2 = 0.6931471805599453
 SPEC = """\
@@ -42,14 +44,18 @@ compute:
 static: {D: 32, E: 48}
 """
 FULL = SPEC.replace("where(coord(N) - len(N) <= coord(M) - len(M), x, -inf)", "x")
+MEAN = f"""\
+{FULL[: FULL.index("  lse:")]}{FULL[FULL.index("scalars:") : FULL.index("  - x =")]}\
+  - w = sigmoid(sum(Q * K, D) * scale + bias)
+  - O = sum(cast(w, bf16) * V, N) / len(N)
+static: {{D: 32, E: 48}}
+"""
 SPECS = {  # the statements, and how they are computed
     "warps": SPEC + "schedule: {tiler: {M: 32, N: 32}}\ntargets: [sm_80]\n",
     "warps, all keys": FULL + "schedule: {tiler: {M: 32, N: 32}}\ntargets: [sm_80]\n",
     "warpgroups": SPEC + "schedule: {tiler: {M: 128, N: 32}}\ntargets: [sm_90a]\n",
     "warpgroups, all keys": FULL + "schedule: {tiler: {M: 128, N: 32}}\ntargets: [sm_90a]\n",
-    "a sum as it is": FULL[: FULL.index("  - x =")].replace("  lse: {shape: [B, G, R, M], dtype: f32, role: out}\n", "")
-    + "  - x = sum(Q * K, D) * scale + bias\n  - O = sum(cast(sigmoid(x), bf16) * V, N)\nstatic: {D: 32, E: 48}\n"
-    + "schedule: {tiler: {M: 128, N: 32}}\ntargets: [sm_90a]\n",
+    "a mean": MEAN + "schedule: {tiler: {M: 128, N: 32}}\ntargets: [sm_90a]\n",
 }
 OUTER = {"B": 7, "G": 1, "R": 2, "D": 32, "E": 48, "M": 37}
 ENDS = (32, 0, 33, 1, 31, 2**31 - 1, -7)
@@ -67,14 +73,13 @@ BOTH = {
     "the length of another place": (LENGTH, LENGTH.replace("mused[at_B]", "mused[(at_B + 1) % mused.shape[0]]")),
     "the length of a group": (LENGTH, LENGTH.replace("mused[at_B]", "mused[at_G]")),
     "a length above the size": (LENGTH, "size_N = cutlass.max(mused[at_B], 0)"),
-    "a length below 0": (LENGTH, "size_N = cutlass.min(mused[at_B], mK.shape[1])"),
     "at least one": (LENGTH, LENGTH.replace(", 0)", ", 1)")),
 }
+FENCE = '                cute.arch.fence_proxy("async.shared", space="cta")\n'
 MISTAKES = {
+    "a mean": {"a length below 0": (LENGTH, "size_N = cutlass.min(mused[at_B], mK.shape[1])")},
     "warps": BOTH
     | {
-        "tiles up to the size": ("first_place, end_place = cutlass.Int64(0), cutlass.Int64(size_N)",
-                                 "first_place, end_place = cutlass.Int64(0), cutlass.Int64(size_N + 32)"),
         "a mask of the size": ("within = key_places < size_N", "within = key_places < mK.shape[1]"),
         "a mask that is one wider": ("within = key_places < size_N", "within = key_places <= size_N"),
         "a mask that is one tile late": ("within = key_places < size_N", "within = key_places < size_N + BLK_N"),
@@ -84,13 +89,13 @@ MISTAKES = {
     },
     "warps, all keys": BOTH
     | {
-        "a tile beyond the length": ("cute.ceil_div(size_N, BLK_N)", "cute.ceil_div(size_N + BLK_N, BLK_N)"),
         "no tile for a rest": ("cute.ceil_div(size_N, BLK_N)", "size_N // BLK_N"),
         "a row without keys that is undefined": ('== float("-inf") and size_N > 0', '== float("-inf")'),
     },
     "warpgroups": BOTH
     | {
-        "values that do not exist": ("if group == 0:\n                    beyond", "if group == 7:\n                    beyond"),
+        "values that do not exist": (
+            "if group == 0:\n                    beyond", "if group == 7:\n                    beyond"),
         "values of one place that does not exist": ("beyond * BLK_E + thr", "(beyond + 1) * BLK_E + thr"),
         "values of the last place that exists": ("beyond * BLK_E + thr", "(beyond - 1) * BLK_E + thr"),
         "values that another warpgroup still writes": (
@@ -98,9 +103,10 @@ MISTAKES = {
         "values that have not come": ("                cute.arch.mbarrier_wait(full_V, 0)\n                if group",
                                       "                if group"),
         "zeros that products do not see": (
-            '                    cute.arch.fence_proxy("async.shared", space="cta")\n                cute.arch.barrier(barrier_id=4',
+            f"    {FENCE}                cute.arch.barrier(barrier_id=4",
             "                cute.arch.barrier(barrier_id=4"),
-        "no zeros in the second tile": ("if key_tile * BLK_N > size_N - BLK_N:", "if key_tile == 0 and size_N < BLK_N:"),
+        "no zeros behind the first tile": (
+            "if key_tile * BLK_N > size_N - BLK_N:", "if key_tile == 0 and size_N < BLK_N:"),
         "a mask of the size": ("+ start < size_N", "+ start < mK.shape[1]"),
         "a mask that is one wider": ("+ start < size_N", "+ start <= size_N"),
     },
@@ -142,3 +148,21 @@ def test_lengths_beside_tiles_are_verified(kind: str) -> None:
     ends = [case.ends for case in derive_cases(plan) if case.ends]
     assert all({0, 1, 31, 32, 33, 64, 2**31 - 1, -1} <= {*one} for one in ends)
     assert len(ends) == 2
+
+
+def test_the_reference_of_a_module_leaves_out_what_does_not_exist(tmp_path: Path) -> None:
+    """In torch, on the CPU, within the bounds of the reference that kernels are verified with."""
+    torch = pytest.importorskip("torch")
+    module = made("warps")
+    (tmp_path / module.name).write_text(module.text, encoding="utf-8")
+    loaded, spec = load_module(tmp_path / module.name), module.plan.spec
+    for case in CASES:
+        given = {one.tensor.name: one.view for one in make_tensors(spec, case, "cpu") if one.tensor.reads}
+        assert given["V"].isnan().any() and given["K"].isnan().any()
+        expected = evaluate(spec, given, {"scale": 0.2})
+        found = loaded.reference(*given.values(), 0.2)
+        for one, result in zip(expected.values(), found, strict=True):
+            off = (result.double() - one.value).abs()
+            same = (off <= 4 * one.bound + 1e-5) | (result.isnan() & one.value.isnan()) | (result == one.value)
+            assert bool(same.all())
+        assert torch.isfinite(found[0][0, -1]).all()
