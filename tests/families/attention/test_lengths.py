@@ -80,17 +80,22 @@ MISTAKES = {
     "a mean": {"a length below 0": (LENGTH, "size_N = cutlass.min(mused[at_B], mK.shape[1])")},
     "warps": BOTH
     | {
-        "a mask of the size": ("within = key_places < size_N", "within = key_places < mK.shape[1]"),
-        "a mask that is one wider": ("within = key_places < size_N", "within = key_places <= size_N"),
-        "a mask that is one tile late": ("within = key_places < size_N", "within = key_places < size_N + BLK_N"),
         "values up to the size": ("tVcV, (first_tile + ahead) * BLK_N, size_N",
                                   "tVcV, (first_tile + ahead) * BLK_N, mK.shape[1]"),
         "the diagonal from the size": ("last_row + cutlass.Int64(size_N)", "last_row + cutlass.Int64(size_N) - 32"),
     },
     "warps, all keys": BOTH
     | {
+        "a mask of the size": ("within = key_places < size_N", "within = key_places < mK.shape[1]"),
+        "a mask that is one wider": ("within = key_places < size_N", "within = key_places <= size_N"),
+        "a mask that is one tile late": ("within = key_places < size_N", "within = key_places < size_N + BLK_N"),
         "no tile for a rest": ("cute.ceil_div(size_N, BLK_N)", "size_N // BLK_N"),
         "a row without keys that is undefined": ('== float("-inf") and size_N > 0', '== float("-inf")'),
+    },
+    "warpgroups, all keys": {
+        "a mask of the size": ("+ start < size_N", "+ start < mK.shape[1]"),
+        "a mask that is one wider": ("+ start < size_N", "+ start <= size_N"),
+        "a first tile that is never cut": ("if is_cut:", "if start < 0:"),
     },
     "warpgroups": BOTH
     | {
@@ -107,8 +112,6 @@ MISTAKES = {
             "                cute.arch.barrier(barrier_id=4"),
         "no zeros behind the first tile": (
             "if key_tile * BLK_N > size_N - BLK_N:", "if key_tile == 0 and size_N < BLK_N:"),
-        "a mask of the size": ("+ start < size_N", "+ start < mK.shape[1]"),
-        "a mask that is one wider": ("+ start < size_N", "+ start <= size_N"),
     },
 }  # fmt: skip
 
