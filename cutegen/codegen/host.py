@@ -13,7 +13,7 @@ from cutegen.codegen.formatting import WIDTH, Item, call, commented, display, do
 from cutegen.codegen.padding import moved, padding_context
 from cutegen.codegen.parts import KernelParts
 from cutegen.codegen.places import place_modes, put_in, said_of_places
-from cutegen.codegen.segmented import ends_modes, said_of_ends
+from cutegen.codegen.segmented import ends_modes, lengths_mode, said_of_ends
 from cutegen.expressions.places import ONE, modes_compared
 from cutegen.language import torch_ops
 from cutegen.language.model import KernelSpec, Scalar, Tensor
@@ -62,6 +62,7 @@ def host_context(plan: Plan, parts: KernelParts, *, compiles: bool = True) -> di
         "host_summary": summary(spec),
         "place_modes": place_modes(spec),
         "has_ends": spec.segments is not None,
+        "lengths_along": lengths_mode(spec),
         "documentation": [
             *(x for t in (*spec.inputs, *spec.named) for x in views.documented(t, document_tensor(spec, t, parts))),
             *((x.path, x.documentation) for x in spaces),

@@ -1,10 +1,11 @@
-"""Text of the host for rows that are cut into segments."""
+"""Text of the host for rows that are cut into segments, and for modes with lengths."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from types import MappingProxyType
 
+from cutegen.language.lengths import lengths_of
 from cutegen.language.model import KernelSpec, Tensor
 
 LENGTHS = "lengths"
@@ -58,8 +59,19 @@ def ends_modes(spec: KernelSpec) -> dict[str, str]:
     return {} if segments is None else {spec.tensor(segments.ends).argument: f'"{segments.mode}"'}
 
 
+def lengths_mode(spec: KernelSpec) -> tuple[str, str] | None:
+    """The argument with lengths, and the mode that has them; None where there is none."""
+    lengths = lengths_of(spec.tensors)
+    return lengths and (spec.tensor(lengths.used).argument, lengths.mode)
+
+
 def said_of_ends(spec: KernelSpec, tensor: Tensor) -> str:
-    """Notes what the ends of segments are, which is not checked, and what rows behind the last one are."""
+    """Notes what the ends of segments are, or lengths, which is not checked, and what lies behind the last one."""
+    if (lengths := lengths_of(spec.tensors)) is not None:
+        if tensor.name == lengths.used:
+            return f"; elements of {lengths.mode} that exist, for each place along {lengths.of}: not checked"
+        partly = lengths.mode in tensor.shape and lengths.of in tensor.shape
+        return f"; what lies behind a length along {lengths.mode} may be anything, and is no part of a result" * partly
     if spec.segments is None:
         return ""
     if tensor.name == spec.segments.ends:

@@ -15,6 +15,7 @@ from cutegen.expressions.tree import Coord, Len, Reduce, along, lengths
 from cutegen.language.asked import Op
 from cutegen.language.context import Context
 from cutegen.language.declarations import unknown_name
+from cutegen.language.lengths import ends_and_lengths
 from cutegen.language.model import Scalar, Tensor
 from cutegen.language.names import name_help, name_problem, nearest, shown
 from cutegen.language.taken import indices
@@ -180,7 +181,7 @@ def _say_unused(ctx: Context, statements: Compute, number: int, outputs: Sequenc
 
 def _check_roles(ctx: Context, statements: Compute, tensors: tuple[Tensor, ...], scalars: tuple[Scalar, ...]) -> None:
     """Outputs are written once and not read before, an inout is, and everything that is declared is used."""
-    read = {*statements.names(), *indices(tensors), *(one.ends for tensor in tensors for one in tensor.segments)}
+    read = {*statements.names(), *indices(tensors), *ends_and_lengths(tensors)}
     targets = statements.targets
     only = " and ".join(f"`{target}`" for target in targets if target in {t.name for t in tensors})
     for tensor in tensors:

@@ -227,8 +227,9 @@ class KernelSpec(Signature[Tensor], Generic[S]):
     declared_modes: tuple[Mode, ...] = key(
         Named(Mode, "mode", most=8),
         "Relations of modes. `{M: {of: X, offsets: ends}}` cuts M into segments, one for each element along X: "
-        "the rows of segment x go with element x along X. `{KB: {blocks: K, size: 128}}` declares KB, which has one "
-        "element for each 128 of K.",
+        "the rows of segment x go with element x along X. With `{N: {of: B, lengths: used}}` only the first `used[b]` "
+        "elements of N exist for each b along B. `{KB: {blocks: K, size: 128}}` declares KB, which has one element for "
+        "each 128 of K.",
         default=(),
         block=True,
         name="modes",

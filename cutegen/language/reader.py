@@ -17,6 +17,7 @@ from cutegen.language.declarations import check_kernel_name, check_names, promis
 from cutegen.language.diagnostics import START, Diagnostic, Span, SpecError, has_errors
 from cutegen.language.document import MAX_CHARACTERS, MapNode, Node, parse_documents, plain
 from cutegen.language.kinds import Record
+from cutegen.language.lengths import with_lengths
 from cutegen.language.matrix import Variant, expand, source_of
 from cutegen.language.model import Expect, KernelSpec, Schedule, Verify
 from cutegen.language.modules import marked
@@ -133,13 +134,14 @@ def _spec(variant: Variant) -> tuple[KernelSpec | None, list[Diagnostic]]:
     written = ctx.data.get("schedule", {})
     check_kernel_name(ctx)
     named = modes_declared(ctx)
-    cut, blocks = (tuple(mode for mode in named if bool(mode.blocks) is kind) for kind in (False, True))
-    arguments, numbers = with_blocks(with_segments(tensors(ctx), cut), blocks), scalars(ctx)
+    cut, padded, blocks = (tuple(m for m in named if getattr(m, word)) for word in ("offsets", "lengths", "blocks"))
+    arguments = with_lengths(with_blocks(with_segments(tensors(ctx), cut), blocks), padded)
+    numbers = scalars(ctx)
     declared = kernel_tensors(ctx, arguments)
     known = {tensor.name: tensor for tensor in declared}
     check_names(ctx, arguments, numbers)
     shaped = op.check_places(ctx, declared) & check_segments(ctx, op, cut, declared)
-    shaped &= op.check_blocks(ctx, blocks, declared)
+    shaped &= op.check_blocks(ctx, blocks, declared) & op.check_lengths(ctx, padded, declared)
     statements = compute(ctx, op, declared, numbers, shaped=shaped)
     texts = ctx.data["compute"]
     kept = kept_in([texts] if isinstance(texts, str) else texts)

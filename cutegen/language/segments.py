@@ -20,12 +20,13 @@ def modes_declared(ctx: Context) -> tuple[Mode, ...]:
     found: tuple[Mode, ...] = keys_of(KernelSpec)["modes"].kind.read(ctx.data.get("modes", {}), ctx, ("modes",))
     whole = []
     for mode in found:
-        has = tuple(bool(value) for value in (mode.of, mode.offsets, mode.blocks, mode.size))
-        if has in ((True, True, False, False), (False, False, True, True)):
+        given = {word for word in ("of", "offsets", "lengths", "blocks", "size") if getattr(mode, word)}
+        if given in ({"of", "offsets"}, {"of", "lengths"}, {"blocks", "size"}):
             whole.append(mode)
         else:
-            message = f"`{shown(mode.name)}` is declared neither as segments nor as blocks"
-            help = "write `{of: X, offsets: ends}` for a mode that is cut into segments, or `{blocks: K, size: 128}`"
+            message = f"`{shown(mode.name)}` is declared neither as segments nor as blocks nor with lengths"
+            help = "write `{of: X, offsets: ends}` for a mode that is cut into segments, `{of: B, lengths: used}` for "
+            help += "one of which so many elements exist, or `{blocks: K, size: 128}`"
             ctx.say("CG102", message, "modes", mode.name, key=True, help=help)
     return tuple(whole)
 

@@ -22,7 +22,7 @@ from cutegen.language.kinds import (
     Text,
     key,
 )
-from cutegen.language.modes import Block, Segments
+from cutegen.language.modes import Block, Lengths, Segments
 from cutegen.language.values import ValueReader
 from cutegen.views.extents import size_of
 
@@ -79,6 +79,7 @@ class Tensor:
     )
     dense: tuple[str, ...] = ()  # the last modes, where the kernel takes them as one: no gaps are between them
     segments: tuple[Segments, ...] = ()  # those that its modes are cut into
+    lengths: tuple[Lengths, ...] = ()  # of those of its modes of which only some elements exist
     views: tuple[Tensor, ...] = ()  # of a packed argument: the tensors that the kernel has instead of it
     step: int = 1  # elements from one to the next along `major`: of a view, maybe others; 0: no one number
     blocks: tuple[Block, ...] = ()  # what its modes are that have one element for each block of another

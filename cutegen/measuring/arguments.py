@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from cutegen.contract import as_called
 from cutegen.dtypes import Dtype
+from cutegen.language.lengths import lengths_of
 from cutegen.language.model import KernelSpec, Tensor
 from cutegen.measuring.clock import MOST_LAUNCHES
 from cutegen.measuring.model import L2
@@ -153,6 +154,8 @@ def _tensor(
     places = places_for(spec, tensor.name, sizes, generator.initial_seed())
     if (segments := spec.segments) is not None and segments.ends == tensor.name:
         places = uneven_ends(sizes[segments.mode], sizes[segments.of], generator.initial_seed())
+    if (lengths := lengths_of(spec.tensors)) is not None and lengths.used == tensor.name:
+        places = torch.full(shape, sizes[lengths.mode], dtype=dtype)
     if places is not None:
         values, meaning = places.to(device), "coordinates"
     elif meaning == "coordinates":

@@ -18,6 +18,7 @@ from cutegen.language.computing import say
 from cutegen.language.context import Context
 from cutegen.language.model import KernelSpec, Scalar, Tensor
 from cutegen.ops.folding import folded
+from cutegen.ops.lengths import check_walked_lengths
 from cutegen.ops.modes import has_names
 from cutegen.ops.op import Op
 from cutegen.ops.reach import known_bounds, reached
@@ -67,10 +68,10 @@ class Contract(Op):
     name = "contract"
     called = ("attention", "sdpa", "flash_attention", "einsum")
     summary = "two products, `sum(Q * K, D)` and a second one of what is computed from the first, as in attention"
-    has_reductions = has_lengths = True
+    has_reductions = has_lengths = takes_lengths = True
     rate = "TFLOP/s"
     reserved = frozenset((
-        "acc_mn", "acc_O", "acc_S", "add_parts", "ahead", "as_factor", "base", "batch", "before", "BLK_KEYS",
+        "acc_mn", "acc_O", "acc_S", "add_parts", "ahead", "as_factor", "base", "batch", "before", "beyond", "BLK_KEYS",
         "BLK_ROWS", "block", "by_rows", "carried", "column", "columns", "CONSUMERS", "copy_tile", "count", "cut_tiles",
         "element", "end_place", "end_tile", "factor", "factors", "first_place", "first_row", "first_tile", "GIVEN",
         "given", "given_mn", "group", "grown", "grown_rows", "halves", "head", "heads", "in_n", "is_cut", "is_lowest",
@@ -122,6 +123,7 @@ static: {D: 64, E: 64}
         except NotWalked as error:
             say(ctx, "CG127", error.message, error.statement, error.place, error.help)
             return
+        check_walked_lengths(ctx, found, tensors)
         self._check_factors(ctx, found, tensors)
         self._check_outputs(ctx, found, tensors)
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from cutegen.codegen.formatting import WIDTH
+from cutegen.codegen.formatting import WIDTH, call
 from cutegen.codegen.reference import Reference
 from cutegen.codegen.statements import print_statements, without_copy
 from cutegen.codegen.texts import Text
@@ -14,7 +14,10 @@ from cutegen.codegen.variables import Variables
 from cutegen.expressions.parsing import coords
 from cutegen.expressions.spans import Spans, span, spans_of
 from cutegen.expressions.tree import Binary, Expr, Name, Reduce, lengths
+from cutegen.language.lengths import lengths_of
 from cutegen.language.model import KernelSpec, Tensor
+from cutegen.language.modes import Lengths
+from cutegen.ops.lengths import exists, of_existing
 from cutegen.ops.reading_walks import without_widening
 from cutegen.ops.reference import axes_of, in_order, meant
 from cutegen.reference.contractions import is_contraction
@@ -63,7 +66,9 @@ class EinsumPrinter(TorchPrinter):
 
 def reference_of_contraction(spec: KernelSpec) -> Reference:
     """The statements of `compute` in torch."""
-    statements, variables, lead = meant(spec), Variables(spec), spec.lead.shape
+    lengths_along = lengths_of(spec.tensors)
+    statements = of_existing(meant(spec), lengths_along)
+    variables, lead = Variables(spec), spec.lead.shape
     letters = dict(zip(lead, "abcdefghijklmnopqrstuvwxyz", strict=False))
     own = [mode.lower() for mode in lead]
     if all(len(letter) == 1 for letter in own) and len(set(own)) == len(own):
@@ -72,7 +77,7 @@ def reference_of_contraction(spec: KernelSpec) -> Reference:
     spans = spans_of(spec.compute, {t.name: t.modes for t in spec.tensors})
     factors = {node.id for typed in statements for node in _factors(typed.value, spans)}
     broadcast = [t for t in spec.inputs if t.name not in factors]
-    lines = []
+    lines = [*_without_the_rest(spec, lengths_along)] if lengths_along else []
     for tensor in broadcast:
         names[tensor.name] = variables.free(f"wide_{tensor.argument}")
         order = [tensor.shape.index(mode) for mode in lead if mode in tensor.shape]
@@ -86,6 +91,9 @@ def reference_of_contraction(spec: KernelSpec) -> Reference:
     for mode, variable in coordinates.items():
         index = ", ".join(":" if other == mode else "None" for other in lead)
         lines.append(f"{variable} = torch.arange({sizes[mode]}, device=device)[{index}]")
+    if lengths_along is not None and lengths_along.mode in sized:
+        lines.append(f"{(variable := variables.free('length'))} = {_length(spec, lengths_along)}")
+        sizes[lengths_along.mode] = variable
     printer = EinsumPrinter(
         names, frozenset(t.name for t in spec.tensors), {}, WIDTH - 4, coordinates, axes_of(spec),
         lengths={mode: sizes[mode] for mode in sized}, letters=letters,
@@ -107,6 +115,21 @@ def reference_of_contraction(spec: KernelSpec) -> Reference:
         s.argument: f"torch.tensor({s.argument}, dtype=torch.{s.dtype.torch}, device=device)" for s in spec.scalars
     }
     return Reference(tuple(lines), tuple(results), scalars, tuple(printer.constants))
+
+
+def _without_the_rest(spec: KernelSpec, lengths: Lengths) -> Iterator[str]:
+    """The statements that put zeros in the place of what does not exist, NaN or not, of each tensor that is read."""
+    used, size = spec.tensor(lengths.used).argument, _size(spec, lengths.mode)
+    for tensor in spec.inputs:
+        if lengths.mode in tensor.shape and lengths.of in tensor.shape:
+            name = tensor.argument
+            yield call(f"{name} = torch.where(", [exists(lengths, tensor, used, size), name, "0"], ")", 4)
+
+
+def _length(spec: KernelSpec, lengths: Lengths) -> str:
+    """The lengths as `len` has them, with all modes."""
+    index = ", ".join(":" if mode == lengths.of else "None" for mode in spec.lead.shape)
+    return f"{spec.tensor(lengths.used).argument}.clamp(0, {_size(spec, lengths.mode)})[{index}]"
 
 
 def _factors(value: Expr, spans: Spans) -> list[Name]:

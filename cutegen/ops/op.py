@@ -36,6 +36,7 @@ class Op(ABC):
     reserved: frozenset[str] = frozenset()  # names that the op's modules use besides those that all of them do
     has_reductions: bool = False  # whether `sum(x, N)` and the like may
     takes_segments: bool = False  # whether a mode may be cut into segments
+    takes_lengths: bool = False  # whether of a mode only some elements may exist, for each place along another one
     takes_blocks: bool = False  # whether tensors may have modes of blocks, along which they broadcast
     has_lengths: bool = False  # whether `len(N)`, the size of a mode, may
     differentiable: bool = False  # whether `cutegen grad` takes its statements, and may write a backward as this op
@@ -66,6 +67,12 @@ class Op(ABC):
             help = "declare it as an argument, and pass a torch view such as `x[:, :n]`, which is not copied"
             ctx.say("CG145", message, "tensors", tensor.name, "view", key=True, help=help)
         return not taken and not viewed
+
+    def check_lengths(self, ctx: Context, modes: tuple[Mode, ...], tensors: tuple[Tensor, ...]) -> bool:
+        """Whether modes have lengths as they can; says to `ctx` what is wrong."""
+        from cutegen.ops.lengths import check_lengths
+
+        return check_lengths(ctx, self, modes, tensors)
 
     def check_blocks(self, ctx: Context, modes: tuple[Mode, ...], tensors: tuple[Tensor, ...]) -> bool:
         """Whether declared blocks and the tensors that have them are right; says to `ctx` what is wrong."""

@@ -30,6 +30,7 @@ from cutegen.reference import (
 )
 from cutegen.reference.asked import family_of, op_of
 from cutegen.reference.casting import cast
+from cutegen.reference.existing import existing
 from cutegen.reference.in_parts import parts
 from cutegen.reference.normalising import is_normalising
 from cutegen.reference.placing import exactly, placed, widened
@@ -82,6 +83,9 @@ def evaluate(
     """
     import torch
 
+    if each := existing(spec, tensors, coordinates, whole):
+        every = [evaluate(x.spec, x.tensors, scalars, x.coordinates, additions, x.whole, by_torch) for x in each]
+        return {t.name: _joined([one[t.name] for one in every], t.shape.index(each[0].of)) for t in spec.outputs}
     spec, tensors = spec.by_element, elements(spec, tensors, coordinates)
     evaluator = Evaluator(spec, tensors, scalars, coordinates, additions and _remembered(additions), whole, by_torch)
     if torch.is_grad_enabled() and any(x.requires_grad for x in tensors.values()):

@@ -31,5 +31,5 @@ class CaseRequest:
     infinite: tuple[str, ...] = ()
     blocks: int | None = None  # of a persistent kernel, instead of its own number
     once: bool = False  # for the general kernels of a module only: it tests the statements, which all kernels share
-    ends: tuple[int, ...] = ()  # of the segments of a mode; empty: they follow from the case
+    ends: tuple[int, ...] = ()  # of the segments of a mode, or its lengths; empty: they follow from the case
     form: bool = False  # for one of a module's kernels that differ in numbers alone: it tests what they share

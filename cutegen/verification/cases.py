@@ -53,7 +53,7 @@ class Case:
     infinite: tuple[str, ...] = ()
     blocks: int | None = None
     chosen: int | None = None
-    ends: tuple[int, ...] = ()  # of the segments of a mode; empty: they follow from the seed
+    ends: tuple[int, ...] = ()  # of the segments of a mode, or its lengths; empty: they follow from the seed
     of: tuple[str, int] = field(default=("", 0), compare=False)  # the kernel and its way of running; -1: none
 
     def align_of(self, argument: Tensor) -> int:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import prod
 from typing import TYPE_CHECKING
 
+from cutegen.language.lengths import ends_and_lengths, lengths_of
 from cutegen.language.model import KernelSpec
 from cutegen.language.taken import places
 from cutegen.language.tensor import Tensor
 from cutegen.verification.case_request import Data
 from cutegen.verification.data import data_for
+from cutegen.verification.lengths import lengths_for, with_nothing_beyond
 from cutegen.verification.segments import ends_for
 
 if TYPE_CHECKING:
     import torch
+
+    from cutegen.verification.cases import Case
 
 
 def input_for(spec: KernelSpec, tensor: Tensor, sizes: Mapping[str, int], kind: Data, seed: int) -> torch.Tensor:
@@ -23,17 +27,23 @@ def input_for(spec: KernelSpec, tensor: Tensor, sizes: Mapping[str, int], kind: 
     return data_for(tensor, tensor.extents(sizes), kind, seed) if found is None else found
 
 
-def places_for(spec: KernelSpec, name: str, sizes: Mapping[str, int], seed: int) -> torch.Tensor | None:
-    """Places for a tensor of integers, in its shape, or the ends of segments; None where elements are taken at none of
-    its numbers, and it has no ends.
+def places_for(
+    spec: KernelSpec, name: str, sizes: Mapping[str, int], seed: int, ends: Sequence[int] = ()
+) -> torch.Tensor | None:
+    """Places for a tensor of integers, in its shape, or the ends of segments, or lengths; None where elements are taken
+    at none of its numbers, and it has neither.
 
     All tensors taken there have them, and the first and the last are among them, in no order. Where elements are
     written, no two are alike, unless there are fewer places than numbers; where they are only read, half of the places
     are there twice or more. Of a tensor taken along several modes the places together differ: they are drawn together,
-    independent of the seed.
+    independent of the seed. Where there are `ends`, the ends of segments and lengths are these.
     """
     import torch
 
+    if ends and name in ends_and_lengths(spec.tensors):
+        return torch.tensor(ends, dtype=torch.int32)
+    if (lengths := lengths_of(spec.tensors)) is not None and lengths.used == name:
+        return lengths_for(sizes[lengths.mode], sizes[lengths.of], seed)
     if spec.segments is not None and spec.segments.ends == name:
         return ends_for(spec, sizes, seed)
     users = [t for t in spec.tensors if any(index == name for _, index in t.at)]
@@ -56,3 +66,14 @@ def places_for(spec: KernelSpec, name: str, sizes: Mapping[str, int], seed: int)
     found = order[chosen][torch.randperm(count, generator=generator)]
     found = found // prod(sizes_of[number + 1 :]) % sizes_of[number]
     return found.reshape(shape).to(getattr(torch, spec.tensor(name).dtype.torch))
+
+
+def without_the_rest(spec: KernelSpec, tensor: Tensor, case: Case, data: torch.Tensor) -> torch.Tensor:
+    """The data of a tensor in a case, with NaN in the place of elements that do not exist."""
+    lengths = next(iter(tensor.lengths), None)
+    if lengths is None:
+        return data
+    number = [one.name for one in spec.tensors].index(lengths.used)
+    used = places_for(spec, lengths.used, case.sizes, case.seed * 83 + number, case.ends)
+    assert used is not None
+    return with_nothing_beyond(tensor, lengths, data, used)

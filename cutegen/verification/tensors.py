@@ -28,7 +28,7 @@ from cutegen.verification.cases import WELL_ALIGNED, Case, align_unit, strides_f
 from cutegen.verification.compare import bits_of
 from cutegen.verification.data import SMALL, data_for, largest_whole, with_infinities
 from cutegen.verification.operands import with_telling_operands
-from cutegen.verification.places import places_for
+from cutegen.verification.places import places_for, without_the_rest
 from cutegen.views.cuts import cuts
 
 if TYPE_CHECKING:
@@ -203,15 +203,11 @@ def _data_of(spec: KernelSpec, argument: Tensor, case: Case, index: int) -> torc
 
 def _data_for(spec: KernelSpec, tensor: Tensor, case: Case, index: int) -> torch.Tensor:
     """The data of a tensor that has that number."""
-    import torch
-
     summed, shape = op_of(spec).summed(spec), tensor.extents(case.sizes)
     along = tuple(i for i, mode in enumerate(tensor.spread) if mode in summed)
     most = largest_factor(spec, tensor, case.sizes)
     data = data_for(tensor, shape, case.data, case.seed * 97 + index, along, most)
-    places = places_for(spec, tensor.name, case.sizes, case.seed * 83 + index)
-    if case.ends and spec.segments is not None and spec.segments.ends == tensor.name:
-        places = torch.tensor(case.ends, dtype=torch.int32)
+    places = places_for(spec, tensor.name, case.sizes, case.seed * 83 + index, case.ends)
     if places is not None:
         data = places
     elif case.data != "integers":
@@ -222,7 +218,7 @@ def _data_for(spec: KernelSpec, tensor: Tensor, case: Case, index: int) -> torch
         rows = op_of(spec).reduced_together(spec)
         own = tuple(i for i, mode in enumerate(tensor.shape) if mode in rows)
         data = with_infinities(data, own, case.infinite.index(tensor.name))
-    return data
+    return without_the_rest(spec, tensor, case, data)
 
 
 def with_parts(spec: KernelSpec, made: Guarded, sizes: Mapping[str, int]) -> Guarded:

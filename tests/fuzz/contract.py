@@ -62,6 +62,10 @@ def contract(chance: Chance, small: bool) -> dict[str, Any]:
         compute.append(f"lse = max(s, {n}) + log(sum(p, {n}))")
     document: dict[str, Any] = {"op": "contract", "tensors": tensors} | ({"scalars": scalars} if scalars else {})
     document["compute"] = compute
+    if batch and chance.odds(0.2):
+        of = chance.choice(batch) if chance.odds(0.95) else m
+        tensors["used"] = {"shape": [of], "dtype": "i32"}
+        document["modes"] = {n if chance.odds(0.95) else m: {"of": of, "lengths": "used"}}
     widths = (32, 48) if small else (32, 64, 64, 96, 128, 128, 256, *([40] if chance.odds(0.2) else []))
     fixed = {mode: chance.choice(widths) for mode in dict.fromkeys((d, e))}
     document["static"] = dict(fixed)

@@ -84,6 +84,24 @@ compute: C = A @ W.T
 schedule:
   mma: {atom: wgmma}
 """
+LENGTHS = """\
+cutegen: 1
+kernel: padded
+op: contract
+tensors:
+  Q: {shape: [B, M, H, D], dtype: bf16}
+  K: {shape: [B, N, H, D], dtype: bf16}
+  V: {shape: [B, N, H, E], dtype: bf16}
+  used: {shape: [B], dtype: i32}
+  O: {shape: [B, M, H, E], dtype: bf16, role: out}
+modes:
+  N: {of: B, lengths: used}
+compute:
+  - s = sum(Q * K, D)
+  - p = exp(s - max(s, N))
+  - O = sum(cast(p, bf16) * V, N) / sum(p, N)
+static: {D: 64, E: 64}
+"""
 TAKEN = """\
 cutegen: 1
 kernel: embedding

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from language_kit import ADD, BLOCKED, GEMM, PACKED, PROBE, SCALED, SEGMENTS, SPLIT, TAKEN
+from language_kit import ADD, BLOCKED, GEMM, LENGTHS, PACKED, PROBE, SCALED, SEGMENTS, SPLIT, TAKEN
 
 from cutegen.language.diagnostics import Diagnostic, SpecError
 from cutegen.language.reader import read_specs
@@ -141,6 +141,22 @@ CASES = [
     (SEGMENTS, "A: {shape: [M, K]", "A: {shape: «[K, M]", "CG144", "must be its first mode"),
     (SEGMENTS, "C = A @ W.T", "C = A @ W.T + «coord(M)", "CG144", "have no coordinate in `compute`"),
     (ADD, "scalars:", "modes: {«M: {of: N, offsets: B}}\nscalars:", "CG144", "`op: elementwise` takes none"),
+    # lengths
+    (LENGTHS, "lengths: used", "lengths: «usd", "CG149", "not a tensor of this kernel did you mean `used`?"),
+    (LENGTHS, "lengths: used", "lengths: «K", "CG149", "is bf16 give `K` the type i32"),
+    (LENGTHS.replace("[B], dtype: i32", "[B, N], dtype: i32"), "lengths: used", "lengths: «used", "CG149",
+     "is [B, N] it has one length for each place along B"),
+    (LENGTHS.replace("dtype: i32}", "dtype: i32, role: inout}"), "lengths: used", "lengths: «used", "CG149",
+     "is inout lengths are only read"),
+    (LENGTHS, "of: B", "of: «X", "CG116", "`X` is not a mode here"),
+    (LENGTHS, "of: B", "of: «N", "CG149", "along itself"),
+    (LENGTHS, "  N: {of", "  «L: {of", "CG116", "`L` is not a mode here"),
+    (LENGTHS, "  N: {of: B, lengths: used}", "  «N: {of: B}", "CG102", "write `{of: X, offsets: ends}`"),
+    (LENGTHS, "  N: {of", "  «M: {of", "CG149", "is N rows beyond a length are computed in vain"),
+    (LENGTHS, "  N: {of", "  «D: {of", "CG149", "the mode that is walked is N"),
+    (LENGTHS.replace("[B], dtype: i32", "[M], dtype: i32"), "of: B", "of: «M", "CG149", "a tile has several rows"),
+    (LENGTHS, "lengths: used}\n", "lengths: used}\n  «D: {of: B, lengths: used}\n", "CG149", "both have lengths"),
+    (ADD, "scalars:", "modes: {«M: {of: N, lengths: B}}\nscalars:", "CG149", "`op: elementwise` takes none"),
     # views
     *VIEWS,
     # blocks

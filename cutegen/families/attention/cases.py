@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 from cutegen.dtypes import Dtype
@@ -84,6 +84,7 @@ def _requests(plan: WalkingPlan) -> Iterator[CaseRequest]:
     every, keys_of_all = dict.fromkeys(beside, 2), plan.stages * keys + 1
     why = "two places along every mode, and all stages again"
     yield CaseRequest("blocks", why, sizes(rows + 1, keys_of_all, every), data="integers")
+    yield from _of_lengths(plan, sizes)
     for layout, why in (("padded", "rows further apart than they are long"), ("offset", "at the least alignment")):
         kind = "padded" if layout == "padded" else "offset"
         yield CaseRequest(layout, why, sizes(rows + 3, keys + 5, several), kind)  # type: ignore[arg-type]
@@ -112,3 +113,14 @@ def _packed(plan: WalkingPlan) -> Iterator[CaseRequest]:
     ):
         sizes = {**one, m: of_first, last: of_last, n: 2 * keys + 5}
         yield CaseRequest(f"rows of {last}, {of_first} times {of_last}", why, sizes, data="integers")
+
+
+def _of_lengths(plan: WalkingPlan, sizes: Callable[..., dict[str, int]]) -> Iterator[CaseRequest]:
+    """Lengths beside tiles of the walked mode, where it has some: none, all and more than all, and a number below 0."""
+    if plan.lengths is None:
+        return
+    keys, of = plan.key_block, plan.lengths.of
+    ends = (keys, 0, keys + 1, 1, keys - 1, 2 * keys + 3, 2**31 - 1, -1, 2 * keys, -(2**31))
+    for data, why in (("integers", "whole numbers"), ("random", "random numbers")):
+        wanted = sizes(plan.row_block + 1, 2 * keys + 3) | {of: len(ends)}
+        yield CaseRequest(f"lengths {data}", f"lengths beside tiles, {why}", wanted, data=data, ends=ends)  # type: ignore[arg-type]

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from cutegen.families.attention.operands import UNIT
+from cutegen.language.lengths import lengths_of
+from cutegen.language.modes import Lengths
 from cutegen.ops.neutral import excluding_name
 from cutegen.ops.reach import Bound, known_bounds
 from cutegen.ops.walked import Walked
@@ -72,6 +74,11 @@ class WalkingPlan(Plan):
         return (*self.walked.batch, *(mode for mode in self.walked.rows[1:] if mode not in self.packed))
 
     @cached_property
+    def lengths(self) -> Lengths | None:
+        """The lengths of the walked mode, one for each place along another mode; None where all of it exists."""
+        return lengths_of(self.spec.tensors)
+
+    @cached_property
     def bounds(self) -> tuple[Bound, ...]:
         """The bounds of the walked tiles."""
         return known_bounds(self.spec, self.walked)
@@ -84,4 +91,4 @@ class WalkingPlan(Plan):
     @property
     def whole(self) -> bool:
         """Whether the walked mode ends with a tile."""
-        return known_divisor(self.spec, self.walked.walked) % self.key_block == 0
+        return self.lengths is None and known_divisor(self.spec, self.walked.walked) % self.key_block == 0

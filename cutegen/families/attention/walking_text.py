@@ -67,6 +67,14 @@ def size_of(plan: WalkingPlan, mode: str) -> str:
     return f"m{tensor.name}.shape[{tensor.shape.index(mode)}]"
 
 
+def length_lines(plan: WalkingPlan) -> Iterator[str]:
+    """The statement that makes the size of the walked mode the length at a block's place."""
+    if plan.lengths is not None:
+        mode, of, used = plan.lengths
+        yield f"# Of {mode} only so many exist for this place along {of}: what lies behind is no part of a result"
+        yield f"size_{mode} = cutlass.max(cutlass.min(m{used}[at_{of}], {size_of(plan, mode)}), 0)"
+
+
 def size_texts(plan: WalkingPlan) -> dict[str, str]:
     """The sizes that the kernel asks for: of rows, of the walked mode, and those that statements name."""
     found = plan.walked

@@ -27,6 +27,7 @@ from cutegen.families.attention.walking_text import (
     asked_modes,
     block_of,
     grid,
+    length_lines,
     limits,
     names_of,
     row_lines,
@@ -97,7 +98,7 @@ def kernel_parts(plan: AttentionPlan) -> KernelParts:
         "sizes": [(mode, text) for mode, text in size_texts(plan).items()],
         "places": [(mode, size_of(plan, mode)) for mode in reversed(plan.outer)],
         "outer": list(plan.outer),
-        "block_loads": [],
+        "block_loads": list(length_lines(plan)),
         "reach": [
             *reach_lines(
                 plan.bounds,
@@ -191,7 +192,8 @@ def _around_lines(plan: AttentionPlan) -> Iterator[str]:
     found = plan.walked
     if found.around:
         yield f"# All of these tiles for each place of {', '.join(found.around)}"
-        yield f"every_tile = cute.ceil_div(size_{found.walked}, {block_of(found.walked)})"
+        size = f"size_{found.walked}" if plan.lengths is None else size_of(plan, found.walked)  # not that which exists
+        yield f"every_tile = cute.ceil_div({size}, {block_of(found.walked)})"
         yield " * ".join(["rounds = tiles", *(f"size_{mode}" for mode in found.around)])
 
 

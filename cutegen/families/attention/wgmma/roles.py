@@ -8,6 +8,7 @@ scores while those run. Warpgroups start their products in turn, so that one mul
 
 from __future__ import annotations
 
+from cutegen.families.attention.walking_text import block_of
 from cutegen.families.attention.wgmma import allocation
 from cutegen.families.attention.wgmma.plan import WARPGROUP, Operand, WarpgroupAttentionPlan
 from cutegen.families.attention.wgmma.products import Compute, MakeFactors, MultiplyFactors, MultiplyScores, UseSums
@@ -19,6 +20,7 @@ from cutegen.parts.statements import Blank, Body, Code, Elected, For, If, Includ
 FOLDER = "attention_wgmma"
 PIPELINE, MMA = "schedule.pipeline", "schedule.mma"
 TURN, OWN = 1, 5  # named barriers, from these numbers on one of each warpgroup; 0 is `sync_threads`
+ALL = 4  # the named barrier of all warpgroups that multiply
 BOTH = 2 * WARPGROUP  # threads
 TILE = "(key_tile,)"
 
@@ -160,6 +162,7 @@ def mainloop(plan: WarpgroupAttentionPlan) -> Body:
         release(k, "0"),
         compute_first,
         factors,
+        *without_the_rest(plan),
     )
     following = (
         Let("key_tile", "last_tile - tile"),
@@ -214,6 +217,24 @@ def negated(plan: WarpgroupAttentionPlan) -> Body:
         Meet(f"{OWN} + group", WARPGROUP),
     )
     return (Region("compute", "sign of scores", (If("factor < 0.0", body),)),)
+
+
+def without_the_rest(plan: WarpgroupAttentionPlan) -> Body:
+    """Zeros in the values of the last tile that do not exist: a factor of 0 times a NaN would be one. Tensor maps know
+    the size of the walked mode, and not where it ends for a place.
+    """
+    if plan.lengths is None:
+        return ()
+    v, row, block = plan.v.tensor.name, plan.walked.walked, block_of(plan.walked.walked)
+    note = f"{v} beyond the length may be anything, which 0 times is no 0: zeros take its place"
+    zeros = Included(f"{FOLDER}/zeros.j2", None, (Write((v,), "(0,)", TILE, updates=True),))
+    body = (
+        Note(note),
+        Wait(f"full_{v}", "0", "0"),
+        If("group == 0", (zeros, Fence())),
+        Meet(str(ALL), plan.consumers * WARPGROUP),
+    )
+    return (Region("modes", "values that do not exist", (If(f"key_tile * {block} > size_{row} - {block}", body),)),)
 
 
 def scores(plan: WarpgroupAttentionPlan, stage: str) -> Statement:

@@ -34,6 +34,7 @@ def run_of(plan: WarpgroupAttentionPlan, tiles: int, tree: Body | None = None) -
     walk = (1, *(max(1, tiles * part // parts) for part in range(1, parts)), tiles)
     given: dict[str, object] = {"tiles": tiles, "first_tile": FIRST, "last_tile": FIRST + tiles - 1, "row_tile": ROW}
     given |= {"factor": (-1.0) ** tiles, "walk": walk}
+    given[f"size_{plan.walked.walked}"] = (FIRST + tiles) * plan.key_block - 1  # the last tile is cut
     agents = {("producer", 0, 0): tuple(range(WARP)), ("idle", 0, 0): tuple(range(WARP, WARPGROUP))}
     for group in range(plan.consumers):
         first = WARPGROUP * (group + 1)
