@@ -60,12 +60,16 @@ class Op(ABC):
             message = f"`{tensor.name}` is taken at places, and `op: {self.name}` walks its tensors as they are"
             help = "gather or scatter in an elementwise or a row kernel, before or after this one"
             ctx.say("CG143", message, "tensors", tensor.name, "at", key=True, help=help)
+        return self.refuse_views(ctx, tensors) and not taken
+
+    def refuse_views(self, ctx: Context, tensors: tuple[Tensor, ...]) -> bool:
+        """Whether no tensor is a view; says to `ctx` which are."""
         viewed = [tensor for tensor in tensors if tensor.view is not None]
         for tensor in viewed:
             message = f"`{tensor.name}` is a view, and `op: {self.name}` takes its tensors as arguments"
             help = "declare it as a tensor of its own, and pass a view of torch such as `x[:, :n]`: it is not copied"
             ctx.say("CG145", message, "tensors", tensor.name, "view", key=True, help=help)
-        return not taken and not viewed
+        return not viewed
 
     def check_blocks(self, ctx: Context, modes: tuple[Mode, ...], tensors: tuple[Tensor, ...]) -> bool:
         """Whether declared blocks and the tensors that have them are right; says to `ctx` what is wrong."""

@@ -51,8 +51,8 @@ class TakenText(NamedTuple):
     offset: list[str]  # of that access: the terms of a sum, in elements
 
 
-def laid_out(tensor: Tensor, walked: str, strides: Sequence[str]) -> LaidOutText:
-    """The layout of a tensor along the modes that the kernel walks, of the shape `walked` with those strides, and then
+def laid_out(tensor: Tensor, walked: Sequence[str], strides: Sequence[str]) -> LaidOutText:
+    """The layout of a tensor along the modes that the kernel walks, of the sizes `walked` with those strides, and then
     along each mode that is taken.
     """
     name, axes = tensor.name, [tensor.shape.index(mode) for mode, _ in tensor.at]
@@ -60,7 +60,7 @@ def laid_out(tensor: Tensor, walked: str, strides: Sequence[str]) -> LaidOutText
         name,
         "indexed by " + " and ".join(f"{index} along {mode}" for mode, index in tensor.at),
         "comes last" if len(axes) == 1 else "come last",
-        [f"*{walked}", *(f"m{name}.shape[{axis}]" for axis in axes)],
+        [*walked, *(f"m{name}.shape[{axis}]" for axis in axes)],
         [*strides, *(f"m{name}.stride[{axis}]" for axis in axes)],
     )
 
@@ -85,8 +85,8 @@ def walked_sizes(spec: KernelSpec) -> list[str]:
 
 
 def places_of(plan: PointwisePlan, width: str) -> list[PlacesText]:
-    """The tensors of places, in the spec's order. `width` is the text of the elements of one access."""
-    names, lead = indices(plan.spec.tensors), plan.spec.lead
+    """The tensors of the places of operands, in the spec's order. `width` is the text of the elements of one access."""
+    names, lead = _indices(plan), plan.spec.lead
     predicate = f"t{plan.spec.output.name}p{lead.name}"
     found = []
     for tensor in plan.spec.tensors:
@@ -102,9 +102,14 @@ def places_of(plan: PointwisePlan, width: str) -> list[PlacesText]:
     return found
 
 
+def _indices(plan: PointwisePlan) -> tuple[str, ...]:
+    """The tensors of places at which operands are taken, by name."""
+    return indices([o.tensor for o in plan.pointwise.operands])
+
+
 def predicated(plan: PointwisePlan) -> list[Operand]:
     """The operands whose accesses have predicates: of places only those with one for each value."""
-    names = indices(plan.spec.tensors)
+    names = _indices(plan)
     each = {t.name for t in plan.spec.tensors if t.name in names and _for_each_value(plan, t)}
     return [o for o in plan.pointwise.operands if o.read or o.write or o.tensor.name in each]
 
@@ -128,7 +133,7 @@ def taken_text(
         place = "vector" if each or own == width else f"vector * {own} // {width}"
         terms.append(f"cutlass.Int64(t{spec.output.name}r{index}_at[{place}]) * {step}")
     return TakenText(
-        layout=laid_out(tensor, walked_text(spec), strides),
+        layout=laid_out(tensor, [f"*{walked_text(spec)}"], strides),
         steps=steps,
         walked=", ".join(["None"] * rank + ["0"] * len(tensor.at)),
         accesses=f"VALUES // {own}",

@@ -23,6 +23,23 @@ def check_uncut(ctx: Context, tensors: Mapping[str, Tensor]) -> None:
         ctx.say("CG144", message, "modes", segments.mode, key=True, help=help)
 
 
+WITHOUT_PLACES = "it loads A as it lies in memory, and its rows are taken at places"
+
+
+def has_places(tensors: Mapping[str, Tensor]) -> bool:
+    """Whether any tensor is taken at places."""
+    return any(tensor.at for tensor in tensors.values())
+
+
+def check_unplaced(ctx: Context, tensors: Mapping[str, Tensor]) -> None:
+    """Says that a family which loads no rows at places has none (CG143)."""
+    tensor = next((tensor for tensor in tensors.values() if tensor.at), None)
+    if tensor is not None:
+        message = f"`{tensor.name}` is taken at places, and only `mma_sync` multiplies such rows"
+        help = "write `mma: {atom: mma_sync}`, or leave the atom out; or gather in an elementwise kernel before this"
+        ctx.say("CG143", message, "tensors", tensor.name, "at", key=True, help=help)
+
+
 def without_batch(ctx: Context, batch: str | None, names: Iterable[str] | None, field: str) -> list[str]:
     """The modes that a field of the schedule names, without that of the batch, which has no place there: it says so."""
     found = list(names or ())

@@ -56,6 +56,11 @@ targets: [sm_80, sm_90a]
 
         check_schedule(ctx, schedule, tensors, compute)
 
+    def unmeant(self, schedule: GemmSchedule, tensors: Mapping[str, Tensor], compute: Compute) -> str | None:
+        from cutegen.families.gemm.batches import WITHOUT_PLACES, has_places
+
+        return WITHOUT_PLACES if has_places(tensors) else None
+
     def resolve(self, spec: Spec, report: Report) -> Spec:
         from cutegen.families.gemm.fma.inference import resolve
 

@@ -59,7 +59,7 @@ def kernel_parts(plan: MmaSyncPlan) -> KernelParts:
         "staged[None, part].load().reshape((SLICE,))",
         of_tile=of_tile,
         nvgpu=("warp",),
-        taken=own_names(t.name for t in plan.spec.tensors),
+        taken=own_names(plan.spec.tensors),
     )
 
 

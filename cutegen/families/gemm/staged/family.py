@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from cutegen.families.gemm.staged.plan import MultistagePlan
 from cutegen.family import Family
-from cutegen.language.model import Schedule
+from cutegen.language.model import KernelSpec, Schedule
 from cutegen.ops.gemm import GEMM
 
 if TYPE_CHECKING:
@@ -39,6 +39,16 @@ class StagedFamily(Family[S, P]):
         from cutegen.families.gemm.staged.tile_walk import largest
 
         return largest(plan, beside)
+
+    def covered(self, plan: P) -> dict[str, int]:
+        from cutegen.families.common.places import several_places
+
+        return super().covered(plan) | several_places(plan.spec)
+
+    def accepted(self, spec: KernelSpec[S], sizes: dict[str, int]) -> dict[str, int] | None:
+        from cutegen.families.common.places import enough_places
+
+        return enough_places(spec, sizes)
 
     def place_of(self, plan: P, sizes: Mapping[str, int], start: Mapping[str, int]) -> int | None:
         from cutegen.families.gemm.staged.pictures import walk_of

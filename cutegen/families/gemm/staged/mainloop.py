@@ -81,8 +81,8 @@ class Mainloop(Generic[PlanT]):
         """The copy of a tile in the prologue, the first of which has the residue of k."""
         pred = f"pred_{x.name}" if x.residue else x.pred
         if x.plan.through_registers:
-            return CopyToRegisters(x.name, "k_tile", pred), CopyFromRegisters(x.name, "k_tile")
-        return (CopyTile(x.name, "k_tile", "k_tile", pred),)
+            return CopyToRegisters(x.name, "k_tile", pred, x.rows), CopyFromRegisters(x.name, "k_tile")
+        return (CopyTile(x.name, "k_tile", "k_tile", pred, x.rows),)
 
     def of(self, x: LoadText, *body: Statement) -> Statement:
         return Region(f"schedule.copies.{x.name}", f"copy of {x.name}", body)
@@ -141,7 +141,7 @@ class Mainloop(Generic[PlanT]):
 
     def fetched(self, loads: Sequence[LoadText]) -> Body:
         """The copies of a later tile that need no registers."""
-        return tuple(self.of(x, CopyTile(x.name, "fetch", "smem_write", x.pred)) for x in loads)
+        return tuple(self.of(x, CopyTile(x.name, "fetch", "smem_write", x.pred, x.rows)) for x in loads)
 
     def carries(self) -> Body:
         """Those of a later tile that travel through registers."""
@@ -165,7 +165,7 @@ class Mainloop(Generic[PlanT]):
             Note("Predicates, because the compiler would sink loads inside a branch to their first use"),
             Code(f"{ahead} = cute.make_rmem_tensor(", (layout, "cutlass.Boolean"), ")"),
             *predicate,
-            CopyToRegisters(x.name, "fetch", ahead),
+            CopyToRegisters(x.name, "fetch", ahead, x.rows),
         )
 
     def next_tile(self) -> Body:

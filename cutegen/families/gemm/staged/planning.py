@@ -69,6 +69,7 @@ def operand_fields(
         "value_layout": values,
         "copies": (int(size(values)) // vector, block // tiler[0], depth // tiler[1]),
         "masked": masked,
+        "gathered": bool(spec.tensor(tensor.name).at),
         "zero_fill": copy.atom == "universal" and (masked or schedule.predication[k] == "residue_first"),
     }
 

@@ -49,11 +49,13 @@ class Product(NamedTuple):
 def product_of(spec: KernelSpec[Any]) -> Product:
     """The matrix product of a spec, with its operands as the mainloop reads them.
 
-    From a workspace it reads another majorness, and rows that start at multiples of 16 bytes.
+    From a workspace it reads another majorness, and rows that start at multiples of 16 bytes. Of rows that are taken at
+    places it has one for each place.
     """
     product = spec.compute.matmul
     assert product is not None
-    a, b = _as_read(spec, spec.tensor(product.a)), _as_read(spec, spec.tensor(product.b))
+    of_elements = spec.by_element
+    a, b = _as_read(spec, of_elements.tensor(product.a)), _as_read(spec, spec.tensor(product.b))
     return Product(a, b, a.shape[-2], b.shape[-2], a.shape[-1])
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from cutegen.expressions.tree import Compute
-from cutegen.families.gemm.batches import check_uncut, without_batch
+from cutegen.families.gemm.batches import check_uncut, check_unplaced, without_batch
 from cutegen.families.gemm.staged.schedule import GemmSchedule
 from cutegen.families.gemm.words import GemmWords
 from cutegen.language.computing import first_output, say
@@ -19,6 +19,7 @@ def check_schedule(
 ) -> None:
     """Says which modes and tensors there are not, and what would have no effect on a tensor."""
     check_uncut(ctx, tensors)
+    check_unplaced(ctx, tensors)
     modes, operands = check_names(ctx, schedule, tensors, compute)
     ctx.known_modes(schedule.mma.permutation, modes, "schedule", "mma", "permutation")
     _only_operands(ctx, schedule.workspace, tensors, operands, "workspace", "a workspace")
