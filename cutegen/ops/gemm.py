@@ -223,6 +223,9 @@ targets: [sm_80, sm_90a]            # each has its fastest atom: `cutegen explai
         product = compute.matmul
         return (tensors[product.a].shape[-1],) if product else ()
 
+    def lead(self, spec: KernelSpec) -> Tensor:
+        return spec.by_element.output
+
     def reference(self, plan: Plan) -> Reference:
         return self._multiplied(plan, widened=True)
 
@@ -335,7 +338,7 @@ targets: [sm_80, sm_90a]            # each has its fastest atom: `cutegen explai
     def work(self, spec: KernelSpec, sizes: Mapping[str, int]) -> Work:
         """The work of the epilogue, and two operations for each multiply-add of the product."""
         products, rest = spec.compute.products, super().work(spec, sizes)
-        elements, depth = prod(sizes[mode] for mode in spec.output.shape), sizes[spec.tensor(products[0].a).shape[-1]]
+        elements, depth = prod(sizes[mode] for mode in spec.lead.shape), sizes[spec.tensor(products[0].a).shape[-1]]
         return replace(rest, operations=rest.operations + len(products) * 2 * elements * depth)
 
 

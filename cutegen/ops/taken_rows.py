@@ -19,8 +19,8 @@ def at_places(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def check_taken_rows(ctx: Context, compute: Compute, product: MatMul, tensors: Mapping[str, Tensor]) -> bool:
-    """Whether what is taken at places are rows of the matrix on the left of `product`; says to `ctx` what else is
-    (CG143).
+    """Whether what is taken at places are rows, of the matrix on the left of `product` or of tensors around the
+    products; says to `ctx` what else is (CG143).
     """
     before = len(ctx.found)
     for tensor in tensors.values():
@@ -33,28 +33,34 @@ def _check_tensor(
     ctx: Context, compute: Compute, product: MatMul, tensor: Tensor, tensors: Mapping[str, Tensor]
 ) -> None:
     modes, (mode, index) = ", ".join(tensor.shape), tensor.at[0]
-    where, left = ("tensors", tensor.name, "at"), tensor.name == product.a
-    if not left:
-        what = "is written" if tensor.writes else "is read"
-        message = f"`{tensor.name}` {what} at places, and a gemm takes rows of `{product.a}` at places alone"
-        help = "gather or scatter it in an elementwise or a row kernel, before or after this one"
+    where, rows = ("tensors", tensor.name, "at"), tensors[index].shape
+    right = next((one for one in compute.products if one.b == tensor.name), None)
+    if right is not None:
+        message = f"`{tensor.name}` is taken at places, and is on the right of a product: only the left may be"
+        help = f"exchange the sides, `{tensor.name} @ {right.a}.T`, or gather in an elementwise kernel before this one"
         ctx.say("CG143", message, *where, key=True, help=help)
-    elif len(tensor.shape) != MATRIX or len(element_modes(tensor, tuple(tensors.values()))) != MATRIX:
-        own = f"`{index}` is [{', '.join(tensors[index].shape)}]"
-        message = f"`{tensor.name}` is [{modes}] and {own}: a gemm takes the rows of one matrix, each at one place"
-        help = f"write `{tensor.name}: {{shape: [{mode}, K]}}` and `{index}: {{shape: [M]}}`; of several matrices "
-        help += "gather in an elementwise kernel before this one"
-        ctx.say("CG143", message, *where, key=True, help=help)
-    elif mode != tensor.shape[0]:
-        message = f"`{tensor.name}` is [{modes}], and `{mode}` is summed over: a gemm takes whole rows at places"
-        help = "gather along the mode that is summed over in an elementwise kernel before this one"
-        ctx.say("CG143", message, *where, mode, key=True, help=help)
-    elif tensor.contiguous != tensor.shape[1]:
+    elif len(tensor.at) > 1 or len(rows) != 1 or len(tensor.shape) > MATRIX:
+        message = f"`{tensor.name}` is [{modes}] and `{index}` is [{', '.join(rows)}]"
+        notes = ("a gemm takes the rows of one matrix, each at one place",)
+        help = f"write `{tensor.name}: {{shape: [{mode}, {tensor.shape[-1]}]}}` and `{index}: {{shape: [M]}}`; gather "
+        help += "from several matrices, or at several places, in an elementwise kernel"
+        ctx.say("CG143", message, *where, key=True, notes=notes, help=help)
+    elif mode != tensor.shape[0] or (tensor.name != product.a and rows != _rows_of(product, tensors)):
+        message = f"`{tensor.name}` is [{modes}], and `{mode}` is no mode of the product's rows: a gemm takes whole "
+        help = f"gather or scatter along `{mode}` in an elementwise kernel, before or after this one"
+        ctx.say("CG143", f"{message}rows at places", *where, mode, key=True, help=help)
+    elif tensor.contiguous == mode and len(tensor.shape) == MATRIX:
         message = f"`{tensor.name}` is contiguous along `{mode}`, along which its rows are taken at places"
         notes = ("neighbours in memory are then of different rows: no access could be wider than an element",)
         help = f"pass a tensor with contiguous rows, and write `major: {tensor.shape[1]}` or leave it out"
         ctx.say("CG143", message, "tensors", tensor.name, "major", notes=notes, help=help)
     elif len(compute.products) > 1:
-        message = f"`{tensor.name}` is taken at places, and is multiplied by {len(compute.products)} matrices"
+        message = f"`{tensor.name}` is taken at places, in a kernel of {len(compute.products)} products"
         help = "write a kernel for each product, or gather in an elementwise kernel before this one"
         ctx.say("CG143", message, *where, key=True, help=help)
+
+
+def _rows_of(product: MatMul, tensors: Mapping[str, Tensor]) -> tuple[str, ...]:
+    """The mode of a product's rows, alone."""
+    left = tensors.get(product.a)
+    return element_modes(left, tuple(tensors.values()))[:1] if left is not None else ()

@@ -19,7 +19,8 @@ class PlacesText(NamedTuple):
     """A tensor of places: for each access of a thread one, or for each of its values."""
 
     tensor: Tensor
-    number: str  # of places of a thread
+    values: str  # of a thread, in memory
+    number: str  # of its places
     step: str  # values from one place to the next
     predicate: list[str]
     loading: list[str]  # arguments of the copy atom
@@ -86,7 +87,7 @@ def walked_sizes(spec: KernelSpec) -> list[str]:
 
 def places_of(plan: PointwisePlan, width: str) -> list[PlacesText]:
     """The tensors of the places of operands, in the spec's order. `width` is the text of the elements of one access."""
-    names, lead = _indices(plan), plan.spec.lead
+    names, lead, length = _indices(plan), plan.spec.lead, values_taken(plan)
     predicate = f"t{plan.spec.output.name}p{lead.name}"
     found = []
     for tensor in plan.spec.tensors:
@@ -95,11 +96,21 @@ def places_of(plan: PointwisePlan, width: str) -> list[PlacesText]:
         each = _for_each_value(plan, tensor)
         suffix = "_1" if each and plan.pointwise.vector != 1 else ""
         masked = [f"pred={predicate}{suffix}"] if plan.pointwise.masked else []
-        number, step = ("VALUES", "1") if each else (f"VALUES // {width}", width)
+        number, step = (length, "1") if each else (f"{length} // {width}", width)
         bits = f"num_bits_per_copy={tensor.dtype.bits}"
         atom = ["cute.nvgpu.CopyUniversalOp()", f"m{tensor.name}.element_type", bits]
-        found.append(PlacesText(tensor, number, step, masked, atom))
+        found.append(PlacesText(tensor, thread_values(plan, tensor), number, step, masked, atom))
     return found
+
+
+def values_taken(plan: PointwisePlan) -> str:
+    """How many values of a thread are computed together, as text."""
+    return "SLICE" if plan.pointwise.sliced else "VALUES"
+
+
+def thread_values(plan: PointwisePlan, tensor: Tensor) -> str:
+    """The variable of those values of a tensor in memory."""
+    return f"t{plan.spec.output.name}g{tensor.name}" + ("[None, part]" if plan.pointwise.sliced else "")
 
 
 def _indices(plan: PointwisePlan) -> tuple[str, ...]:
@@ -136,7 +147,7 @@ def taken_text(
         layout=laid_out(tensor, [f"*{walked_text(spec)}"], strides),
         steps=steps,
         walked=", ".join(["None"] * rank + ["0"] * len(tensor.at)),
-        accesses=f"VALUES // {own}",
+        accesses=f"{values_taken(plan)} // {own}",
         predicate=f"{predicate.partition('=')[2]}[vector]" if predicate else "",
         indent=" " * (12 if predicate else 8),
         offset=terms,

@@ -29,7 +29,7 @@ class RowText(LoadText):
 
 def kernel_parts(plan: MmaSyncPlan) -> KernelParts:
     """The parts of a module of one gemm."""
-    (rows, columns, depth), name = plan.instruction, plan.spec.output.name
+    (rows, columns, depth), name = plan.instruction, plan.spec.lead.name
     warps_m, warps_n = plan.atoms.shape[0], plan.atoms.shape[1]
     tile = plan.tile[plan.m], plan.tile[plan.n]
     context = {

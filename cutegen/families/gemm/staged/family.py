@@ -53,11 +53,11 @@ class StagedFamily(Family[S, P]):
     def place_of(self, plan: P, sizes: Mapping[str, int], start: Mapping[str, int]) -> int | None:
         from cutegen.families.gemm.staged.pictures import walk_of
 
-        modes = plan.spec.output.shape
+        modes = plan.spec.lead.shape
         return walk_of(plan).over(sizes[mode] for mode in modes).block([start[mode] for mode in modes])[0]
 
     def band(self, plan: P) -> tuple[str, int] | None:
-        return (plan.spec.output.shape[plan.tile_order[1]], plan.swizzle) if plan.swizzle > 1 else None
+        return (plan.spec.lead.shape[plan.tile_order[1]], plan.swizzle) if plan.swizzle > 1 else None
 
     def more_requests(self, plan: P, tiles: Mapping[str, int]) -> Iterator[CaseRequest]:
         from cutegen.families.gemm.staged.cases import more_requests

@@ -37,7 +37,7 @@ class Mainloop(Generic[PlanT]):
     steps: str  # of a tile, as they are printed
 
     def __init__(self, plan: PlanT) -> None:
-        self.plan, self.output = plan, plan.spec.output.name
+        self.plan, self.output = plan, plan.spec.lead.name
         self.loads = [LoadText(**load_texts(plan, x)) for x in (plan.a, plan.b)]
         self.copied = [x for x in self.loads if not x.plan.through_registers]
         self.carried = [x for x in self.loads if x.plan.through_registers]
@@ -216,7 +216,7 @@ class ColumnMainloop(Mainloop[GemmPlan]):
         path, values = f"schedule.copies.{self.output}", plan.pointwise.values
         notes = (
             Note(
-                f"Epilogue: every thread has {values} values, VECTOR neighbours along {plan.spec.output.major} in one"
+                f"Epilogue: every thread has {values} values, VECTOR neighbours along {plan.spec.lead.major} in one"
                 " access; SLICE at a"
             ),
             Note("time, so that no more registers are needed than in the mainloop"),

@@ -131,7 +131,7 @@ def thread_values(spec: Spec) -> int:
 def epilogue_run(spec: Spec, schedule: GemmSchedule) -> int:
     """Elements of the output that a thread may store at once: its neighbours along the contiguous mode."""
     _, _, m, n, _ = product_of(spec)
-    output = spec.output
+    output = spec.lead
     side = 0 if output.major == m else 1
     threads = layouts.mode_sizes(schedule.mma.thread_layout)[side] if schedule.mma.thread_layout else 0
     mode = (m, n)[side]
