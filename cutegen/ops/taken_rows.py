@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from cutegen.expressions.tree import Compute, MatMul
+from cutegen.expressions.tree import Compute, MatMul, uses
+from cutegen.language.computing import say
 from cutegen.language.context import Context
+from cutegen.language.taken import indices
 from cutegen.language.tensor import Tensor, element_modes, with_elements
 
 MATRIX = 2  # modes
@@ -26,6 +28,7 @@ def check_taken_rows(ctx: Context, compute: Compute, product: MatMul, tensors: M
     for tensor in tensors.values():
         if tensor.at:
             _check_tensor(ctx, compute, product, tensor, tensors)
+    _check_read(ctx, compute, tensors)
     return len(ctx.found) == before
 
 
@@ -58,6 +61,16 @@ def _check_tensor(
         message = f"`{tensor.name}` is taken at places, in a kernel of {len(compute.products)} products"
         help = "write a kernel for each product, or gather in an elementwise kernel before this one"
         ctx.say("CG143", message, *where, key=True, help=help)
+
+
+def _check_read(ctx: Context, compute: Compute, tensors: Mapping[str, Tensor]) -> None:
+    """Says which tensors of places are read by statements, too."""
+    places = indices(tuple(tensors.values()))
+    for number, statement in enumerate(compute.statements):
+        for name, place in uses(statement.value):
+            if name in places:
+                message = f"`{name}` holds places of rows, and a gemm computes nothing with these"
+                say(ctx, "CG143", message, number, place, "pass their values in a tensor of another name as well")
 
 
 def _rows_of(product: MatMul, tensors: Mapping[str, Tensor]) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from itertools import product
 from math import prod
 
 from cutegen.analysis.claim import Claim
+from cutegen.expressions.tree import Compute
 from cutegen.families.common.walks import Walk
 from cutegen.language.context import Context
 from cutegen.language.model import Tensor
@@ -31,10 +32,10 @@ def has_places(tensors: Mapping[str, Tensor]) -> bool:
     return any(tensor.at for tensor in tensors.values())
 
 
-def check_unplaced(ctx: Context, tensors: Mapping[str, Tensor]) -> None:
-    """Says that a family which loads no rows at places has none (CG143)."""
+def check_unplaced(ctx: Context, tensors: Mapping[str, Tensor], compute: Compute | None) -> None:
+    """Says that a family which loads no rows at places has none (CG143), unless the places are wrong for all."""
     tensor = next((tensor for tensor in tensors.values() if tensor.at), None)
-    if tensor is not None:
+    if tensor is not None and compute is not None:
         message = f"`{tensor.name}` is taken at places, and only `mma_sync` multiplies such rows"
         help = "write `mma: {atom: mma_sync}`, or leave the atom out; or gather in an elementwise kernel before this"
         ctx.say("CG143", message, "tensors", tensor.name, "at", key=True, help=help)

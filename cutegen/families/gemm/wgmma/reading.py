@@ -19,7 +19,7 @@ def check_schedule(
     ctx: Context, schedule: WarpspecializedSchedule, tensors: Mapping[str, Tensor], compute: Compute | None
 ) -> None:
     """Says which modes, tensors and roles there are not, and what would have no effect on a tensor."""
-    check_unplaced(ctx, tensors)
+    check_unplaced(ctx, tensors, compute)
     modes: tuple[str, ...] | None = None
     operands: tuple[str, ...] | None = None
     batch = None
