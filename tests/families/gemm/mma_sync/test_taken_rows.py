@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import torch
 
+from cutegen import emulator
 from cutegen.codegen import Module, generate
 from cutegen.language.diagnostics import SpecError
 from cutegen.language.writer import write_spec
@@ -91,6 +93,39 @@ def test_a_mistake_is_found(broken: str, old: str, new: str, tmp_path: Path) -> 
     (module,) = generate(SPEC, "specs/taken.yaml").modules
     assert old in module.text
     assert next(failures(module, module.text.replace(old, new), tmp_path), ""), broken
+
+
+def product(folder: Path, rows: list[int], places: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Rows of A, of which others are NaN, times B: what the kernel gives, and torch."""
+    (module,) = generate(GATHERED, "specs/taken.yaml").modules
+    path = folder / "taken.py"
+    path.write_text(module.text, encoding="utf-8")
+    taken, generator = torch.tensor(rows, dtype=torch.int32), torch.Generator().manual_seed(1)
+    a = torch.full((places, 40), torch.nan, dtype=torch.bfloat16)
+    within = taken.clamp(0, places - 1).long()
+    a[within] = torch.randn(len(rows), 40, generator=generator).to(torch.bfloat16)
+    b = torch.randn(24, 40, generator=generator).to(torch.bfloat16)
+    c = torch.zeros(len(rows), 24, dtype=torch.bfloat16)
+    inputs = (a, taken, b, torch.ones(len(rows)))
+    emulator.run(load_module(path), *inputs, outputs={"c": c}, kernel="taken", target="sm_80")
+    return c, (a[within].float() @ b.float().T).to(torch.bfloat16)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [[0, 299], list(range(299, 0, -2)), [7] * 130, [0] * 5 + [299] * 5 + [150]],
+    ids=["both ends", "descending", "one row", "repeated"],
+)
+def test_rows_that_nobody_takes_do_not_count(rows: list[int], tmp_path: Path) -> None:
+    found, wanted = product(tmp_path, rows, 300)
+    assert not wanted.isnan().any()
+    torch.testing.assert_close(found, wanted, rtol=0.02, atol=0.02)
+
+
+@pytest.mark.parametrize("place", [-1, 300])
+def test_the_emulator_stops_at_a_place_out_of_range(place: int, tmp_path: Path) -> None:
+    with pytest.raises(emulator.FaultError):
+        product(tmp_path, [5, place, 6], 300)
 
 
 def test_an_explained_kernel_is_a_spec() -> None:
