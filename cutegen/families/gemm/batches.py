@@ -24,12 +24,10 @@ def check_uncut(ctx: Context, tensors: Mapping[str, Tensor]) -> None:
         ctx.say("CG144", message, "modes", segments.mode, key=True, help=help)
 
 
-WITHOUT_PLACES = "it loads A as it lies in memory, and its rows are taken at places"
-
-
-def has_places(tensors: Mapping[str, Tensor]) -> bool:
-    """Whether any tensor is taken at places."""
-    return any(tensor.at for tensor in tensors.values())
+def why_unplaced(tensors: Mapping[str, Tensor], moves: str) -> str | None:
+    """Why a family that moves tensors as `moves` says is not meant for these; None where none is taken at places."""
+    name = next((tensor.name for tensor in tensors.values() if tensor.at), None)
+    return None if name is None else f"{moves}, and rows of {name} are taken at places"
 
 
 def check_unplaced(ctx: Context, tensors: Mapping[str, Tensor], compute: Compute | None) -> None:

@@ -9,8 +9,10 @@ import pytest
 import torch
 
 from cutegen import emulator
+from cutegen.choosing.choices import Choices
 from cutegen.codegen import Module, generate
 from cutegen.language.diagnostics import SpecError
+from cutegen.language.reader import read_specs
 from cutegen.language.writer import write_spec
 from cutegen.verification.cases import derive_cases
 from cutegen.verification.executor import EmulatorExecutor, load_module
@@ -42,6 +44,8 @@ ADDED = SPEC.replace("role: out", "role: inout").replace("* weight", "* weight +
     "  weight", "  R: {shape: [U, N], dtype: bf16, align: 16, at: {U: rows}}\n  weight"
 )  # fmt: skip
 WEIGHTS = SPEC.replace("weight: {shape: [M]", "weight: {at: {V: slots}, shape: [V]")
+TF32 = SPEC.replace("bf16", "f32").replace("atom: mma_sync", "atom: mma_sync, operands: tf32")
+FIXED = SPEC.replace(", K: 8}", "}\nstatic: {M: 256, K: 96}")  # without predicates of rows
 RIGHT = {
     "gather and scatter": SPEC,
     "gather": GATHERED,
@@ -49,6 +53,8 @@ RIGHT = {
     "single elements": SINGLE,
     "added at places": ADDED,
     "weights at places": WEIGHTS,
+    "fixed sizes": FIXED,
+    "tf32": TF32,
 }
 TOLD = ("tile", "all one less", "all one more", "primes", "several tiles", "K 1 tiles", "K 3 tiles")
 MUTANTS = [
@@ -165,6 +171,17 @@ def test_other_atoms_refuse_places(atom: str) -> None:
     with pytest.raises(SpecError) as caught:
         generate(f"{head}schedule: {{mma: {{atom: {atom}}}}}\n", "specs/taken.yaml")
     assert caught.value.diagnostics[0].code == "CG143"
+
+
+def test_an_atom_says_why_it_was_not_chosen() -> None:
+    """The reason names the tensor, also where A is none of those taken at places."""
+    for text, name in ((GATHERED, "A"), (SCATTERED, "C")):
+        (spec,) = read_specs(text.partition("schedule:")[0] + "divisible: {N: 8, K: 8}\n")
+        assert isinstance(spec.schedule, Choices)
+        wgmma, fma = spec.schedule.unmeant
+        assert wgmma.startswith("not wgmma: its tensor maps move rows that follow one another")
+        assert fma.startswith("not fma")
+        assert all(why.endswith(f"rows of {name} are taken at places") for why in (wgmma, fma))
 
 
 def test_explained_targets_of_hopper_have_the_reason() -> None:
