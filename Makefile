@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 # specs have a kernel of each kind.
 LISTS := $(patsubst %,specs/%.yaml,add_bias_gelu_bf16 add_rms_norm_bwd attention attention_bwd_kv attention_bwd_q attention_causal \
 	attention_decode attention_padded \
-	attention_window bmm_bf16 cross_entropy gemm_f8_blocks grouped_gemm_bf16 grouped_swiglu_bf16 \
+	attention_window bmm_bf16 cross_entropy gather_gemm_bf16 gemm_f8_blocks permuted_gemm_bf16 grouped_gemm_bf16 grouped_swiglu_bf16 \
 	cross_entropy_vocabulary geglu_bwd gemm_bf16 gemm_bf16_cases gemm_bf16_odd gemm_bf16_pingpong gemm_f32_fma \
 	gemm_f32_fma_workspace gemm_f8 gemm_f8_ada gemm_f8_rows gemm_few_rows gemm_short_k hgemm_bf16 jsd kl_div \
 	layer_norm_bwd linear_gelu_bf16 linear_gelu_preact_bf16 linear_residual_bf16 rms_norm_bwd rope_bwd sgemm sgemm_axpby \

@@ -47,7 +47,7 @@ def read_choices(
     if is_named(op, written):
         return right[0].schedule, right[0].values
     family_of_choices()
-    others = [one.unmeant for one in right if one.unmeant and one not in options]
+    others = [one.unmeant for one in read if one.unmeant and one not in options]
     return Choices(tuple(one.schedule for one in options), tuple(others)), options[0].values
 
 

@@ -22,6 +22,8 @@ from cutegen.ops.modes import check_alike, check_fits, has_names
 from cutegen.ops.op import Op
 from cutegen.ops.scales import check_scales, refuse_outside
 from cutegen.ops.segmented import check_segmented
+from cutegen.ops.taken_rows import at_places, check_taken_rows
+from cutegen.ops.taking import check_taken
 from cutegen.planning.batches import BATCHED, batch_of
 from cutegen.planning.work import Work
 
@@ -72,6 +74,9 @@ divisible: {N: 8, K: 8}             # and `align: 16`: without them any size and
 targets: [sm_80, sm_90a]            # each has its fastest atom: `cutegen explain` prints the schedules
 """
 
+    def check_places(self, ctx: Context, tensors: tuple[Tensor, ...]) -> bool:
+        return self.refuse_views(ctx, tensors) and check_taken(ctx, tensors)
+
     def check_compute(
         self, ctx: Context, compute: Compute, tensors: Mapping[str, Tensor], scalars: tuple[Scalar, ...]
     ) -> None:
@@ -80,6 +85,9 @@ targets: [sm_80, sm_90a]            # each has its fastest atom: `cutegen explai
             message, place = "a gemm needs one `A @ B.T` in compute", compute.statements[0].value.place
             say(ctx, "CG127", message, 0, place, "write `op: elementwise` if there is none")
             return
+        if not check_taken_rows(ctx, compute, next(iter(uses)), tensors):
+            return
+        tensors = at_places(tensors)
         outputs = [tensors[target] for target in compute.targets if target in tensors]
         if not outputs:
             return  # of which each statement was told
@@ -215,6 +223,9 @@ targets: [sm_80, sm_90a]            # each has its fastest atom: `cutegen explai
         product = compute.matmul
         return (tensors[product.a].shape[-1],) if product else ()
 
+    def lead(self, spec: KernelSpec) -> Tensor:
+        return spec.by_element.output
+
     def reference(self, plan: Plan) -> Reference:
         return self._multiplied(plan, widened=True)
 
@@ -258,10 +269,13 @@ targets: [sm_80, sm_90a]            # each has its fastest atom: `cutegen explai
         return replace(found, statements=(*lines, *found.statements))
 
     def _product_text(self, spec: KernelSpec, product: MatMul, widened: bool) -> str:
+        from cutegen.codegen.places import place_index
+
         dtype = product.dtype
         assert dtype is not None
         factors, to = [spec.tensor(name) for name in (product.a, product.b)], f".to(torch.{dtype.torch})"
-        a, b = (t.argument + to * (widened and t.dtype is not dtype) for t in factors)
+        at = [f"{t.argument}[{place_index(spec, t)}]" if t.at else t.argument for t in factors]
+        a, b = (name + to * (widened and t.dtype is not dtype) for name, t in zip(at, factors, strict=True))
         batched = batch_of(spec.output) is not None
         if (
             not widened and factors[0].dtype.is_f8 and (batched or spec.segments)
@@ -288,7 +302,8 @@ targets: [sm_80, sm_90a]            # each has its fastest atom: `cutegen explai
     def product_modes(self, spec: KernelSpec) -> tuple[str, ...]:
         product = spec.compute.matmul
         assert product is not None
-        return (*spec.output.shape[:-2], *spec.tensor(product.a).shape[-2:], spec.tensor(product.b).shape[-2])
+        elements = spec.by_element
+        return (*elements.output.shape[:-2], *elements.tensor(product.a).shape[-2:], spec.tensor(product.b).shape[-2])
 
     def peers(self, spec: KernelSpec) -> tuple[Peer, ...]:
         from cutegen.peers.peers import (
@@ -323,7 +338,7 @@ targets: [sm_80, sm_90a]            # each has its fastest atom: `cutegen explai
     def work(self, spec: KernelSpec, sizes: Mapping[str, int]) -> Work:
         """The work of the epilogue, and two operations for each multiply-add of the product."""
         products, rest = spec.compute.products, super().work(spec, sizes)
-        elements, depth = prod(sizes[mode] for mode in spec.output.shape), sizes[spec.tensor(products[0].a).shape[-1]]
+        elements, depth = prod(sizes[mode] for mode in spec.lead.shape), sizes[spec.tensor(products[0].a).shape[-1]]
         return replace(rest, operations=rest.operations + len(products) * 2 * elements * depth)
 
 

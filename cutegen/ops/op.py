@@ -61,12 +61,16 @@ class Op(ABC):
             message = f"`{tensor.name}` has `at`, and `op: {self.name}` cannot gather or scatter"
             help = "gather or scatter in an elementwise or a row kernel, before or after this one"
             ctx.say("CG143", message, "tensors", tensor.name, "at", key=True, help=help)
+        return self.refuse_views(ctx, tensors) and not taken
+
+    def refuse_views(self, ctx: Context, tensors: tuple[Tensor, ...]) -> bool:
+        """Whether no tensor is a view; says to `ctx` which are."""
         viewed = [tensor for tensor in tensors if tensor.view is not None]
         for tensor in viewed:
             message = f"`{tensor.name}` is a view, and `op: {self.name}` has no views"
             help = "declare it as an argument, and pass a torch view such as `x[:, :n]`, which is not copied"
             ctx.say("CG145", message, "tensors", tensor.name, "view", key=True, help=help)
-        return not taken and not viewed
+        return not viewed
 
     def check_lengths(self, ctx: Context, modes: tuple[Mode, ...], tensors: tuple[Tensor, ...]) -> bool:
         """Whether modes have lengths as they can; says to `ctx` what is wrong."""

@@ -50,13 +50,16 @@ def _brought(at: Acting, tensor: str, stage: str, content: Content) -> Cell:
 
 @dataclass(frozen=True)
 class CopyTile(Statement):
-    """A `cp.async` of each thread's part of a tile to a stage."""
+    """A `cp.async` of each thread's part of a tile to a stage; its rows are `rows` elements further, each by one of
+    these offsets.
+    """
 
     template = "copy_tile"
     tensor: str
     tile: str
     stage: str
     pred: str = ""
+    rows: str = ""
 
     def acts(self, at: Acting) -> Iterator[Act]:
         at.together(f"copy {self.tensor}")
@@ -90,12 +93,15 @@ class CpAsyncWaitGroup(Statement):
 
 @dataclass(frozen=True)
 class CopyToRegisters(Statement):
-    """Reads of each thread's part of a tile into registers, which keep what they have where `pred` does not hold."""
+    """Reads of each thread's part of a tile into registers, which keep what they have where `pred` does not hold. Its
+    rows are `rows` elements further, each by one of these offsets.
+    """
 
     template = "copy_to_registers"
     tensor: str
     tile: str
     pred: str = ""
+    rows: str = ""
 
     def acts(self, at: Acting) -> Iterator[Act]:
         at.together(f"read {self.tensor}")

@@ -112,6 +112,8 @@ def product_of(spec: KernelSpec, scalars: Mapping[str, int | float | bool]) -> P
     matmul = spec.compute.matmul
     if matmul is None or matmul.scales or spec.compute.single is None or spec.segments is not None:
         return None
+    if any(tensor.at for tensor in spec.tensors):
+        return None
     used = [spec.tensor(matmul.a), spec.tensor(matmul.b), spec.output]
     terms = _terms(spec.compute.values[-1], 1.0, scalars)
     if terms is None or not spec.output.dtype.is_float or any(t.dtype is not spec.output.dtype for t in used):
@@ -134,7 +136,7 @@ def scaled_of(spec: KernelSpec, scalars: Mapping[str, int | float | bool]) -> Sc
     matmul, output = spec.compute.matmul, spec.output
     if matmul is None or len(spec.compute.products) > 1 or spec.compute.single is None:
         return None
-    if output.dtype not in (Dtype.f32, Dtype.f16, Dtype.bf16):
+    if output.dtype not in (Dtype.f32, Dtype.f16, Dtype.bf16) or any(tensor.at for tensor in spec.tensors):
         return None
     if batch_of(output) is not None or not all(spec.tensor(name).dtype.is_f8 for name in (matmul.a, matmul.b)):
         return None

@@ -22,6 +22,8 @@ from cutegen.families.common.taken_text import (
     places_of,
     predicated,
     taken_text,
+    thread_values,
+    values_taken,
     walked_sizes,
     walked_text,
 )
@@ -137,7 +139,7 @@ def pointwise_context(
         for o, text in zip(point.operands, operands, strict=True)
         if o.read
     ]
-    length, inside = ("SLICE", 4 + deeper) if point.sliced else ("VALUES", 0)
+    length, inside = values_taken(plan), 4 + deeper if point.sliced else 0
     variables = Variables(spec, taken)
     coordinates = _coordinates(plan, variables, modes or spec.lead.shape, alone)
     names = {t.name: _variable(t, taken) for t in spec.tensors} | {s.name: s.name for s in spec.scalars}
@@ -197,7 +199,7 @@ def _operand(plan: PointwisePlan, o: Operand, taken: Collection[str]) -> Operand
     spec, name = plan.spec, plan.spec.output.name
     narrow = o.vector != plan.pointwise.vector
     masked = bool(plan.pointwise.masked)
-    values = f"t{name}g{o.tensor.name}" + ("[None, part]" if plan.pointwise.sliced else "")
+    values = thread_values(plan, o.tensor)
     predicate = [f"pred=t{name}p{name}_{o.vector}" if narrow else f"pred=t{name}p{name}"] if masked else []
     shape, strides = seen(spec, o.tensor)
     is_bool = o.tensor.dtype is Dtype.bool

@@ -19,7 +19,8 @@ class PlacesText(NamedTuple):
     """A tensor of places: for each access of a thread one, or for each of its values."""
 
     tensor: Tensor
-    number: str  # of places of a thread
+    values: str  # of a thread, in memory
+    number: str  # of its places
     step: str  # values from one place to the next
     predicate: list[str]
     loading: list[str]  # arguments of the copy atom
@@ -51,8 +52,8 @@ class TakenText(NamedTuple):
     offset: list[str]  # of that access: the terms of a sum, in elements
 
 
-def laid_out(tensor: Tensor, walked: str, strides: Sequence[str]) -> LaidOutText:
-    """The layout of a tensor along the modes that the kernel walks, of the shape `walked` with those strides, and then
+def laid_out(tensor: Tensor, walked: Sequence[str], strides: Sequence[str]) -> LaidOutText:
+    """The layout of a tensor along the modes that the kernel walks, of the sizes `walked` with those strides, and then
     along each mode that is taken.
     """
     name, axes = tensor.name, [tensor.shape.index(mode) for mode, _ in tensor.at]
@@ -60,7 +61,7 @@ def laid_out(tensor: Tensor, walked: str, strides: Sequence[str]) -> LaidOutText
         name,
         "indexed by " + " and ".join(f"{index} along {mode}" for mode, index in tensor.at),
         "comes last" if len(axes) == 1 else "come last",
-        [f"*{walked}", *(f"m{name}.shape[{axis}]" for axis in axes)],
+        [*walked, *(f"m{name}.shape[{axis}]" for axis in axes)],
         [*strides, *(f"m{name}.stride[{axis}]" for axis in axes)],
     )
 
@@ -85,8 +86,8 @@ def walked_sizes(spec: KernelSpec) -> list[str]:
 
 
 def places_of(plan: PointwisePlan, width: str) -> list[PlacesText]:
-    """The tensors of places, in the spec's order. `width` is the text of the elements of one access."""
-    names, lead = indices(plan.spec.tensors), plan.spec.lead
+    """The tensors of the places of operands, in the spec's order. `width` is the text of the elements of one access."""
+    names, lead, length = _indices(plan), plan.spec.lead, values_taken(plan)
     predicate = f"t{plan.spec.output.name}p{lead.name}"
     found = []
     for tensor in plan.spec.tensors:
@@ -95,16 +96,31 @@ def places_of(plan: PointwisePlan, width: str) -> list[PlacesText]:
         each = _for_each_value(plan, tensor)
         suffix = "_1" if each and plan.pointwise.vector != 1 else ""
         masked = [f"pred={predicate}{suffix}"] if plan.pointwise.masked else []
-        number, step = ("VALUES", "1") if each else (f"VALUES // {width}", width)
+        number, step = (length, "1") if each else (f"{length} // {width}", width)
         bits = f"num_bits_per_copy={tensor.dtype.bits}"
         atom = ["cute.nvgpu.CopyUniversalOp()", f"m{tensor.name}.element_type", bits]
-        found.append(PlacesText(tensor, number, step, masked, atom))
+        found.append(PlacesText(tensor, thread_values(plan, tensor), number, step, masked, atom))
     return found
+
+
+def values_taken(plan: PointwisePlan) -> str:
+    """How many values of a thread are computed together, as text."""
+    return "SLICE" if plan.pointwise.sliced else "VALUES"
+
+
+def thread_values(plan: PointwisePlan, tensor: Tensor) -> str:
+    """The variable of those values of a tensor in memory."""
+    return f"t{plan.spec.output.name}g{tensor.name}" + ("[None, part]" if plan.pointwise.sliced else "")
+
+
+def _indices(plan: PointwisePlan) -> tuple[str, ...]:
+    """The tensors of places at which operands are taken, by name."""
+    return indices([o.tensor for o in plan.pointwise.operands])
 
 
 def predicated(plan: PointwisePlan) -> list[Operand]:
     """The operands whose accesses have predicates: of places only those with one for each value."""
-    names = indices(plan.spec.tensors)
+    names = _indices(plan)
     each = {t.name for t in plan.spec.tensors if t.name in names and _for_each_value(plan, t)}
     return [o for o in plan.pointwise.operands if o.read or o.write or o.tensor.name in each]
 
@@ -128,10 +144,10 @@ def taken_text(
         place = "vector" if each or own == width else f"vector * {own} // {width}"
         terms.append(f"cutlass.Int64(t{spec.output.name}r{index}_at[{place}]) * {step}")
     return TakenText(
-        layout=laid_out(tensor, walked_text(spec), strides),
+        layout=laid_out(tensor, [f"*{walked_text(spec)}"], strides),
         steps=steps,
         walked=", ".join(["None"] * rank + ["0"] * len(tensor.at)),
-        accesses=f"VALUES // {own}",
+        accesses=f"{values_taken(plan)} // {own}",
         predicate=f"{predicate.partition('=')[2]}[vector]" if predicate else "",
         indent=" " * (12 if predicate else 8),
         offset=terms,

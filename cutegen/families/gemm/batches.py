@@ -7,6 +7,7 @@ from itertools import product
 from math import prod
 
 from cutegen.analysis.claim import Claim
+from cutegen.expressions.tree import Compute
 from cutegen.families.common.walks import Walk
 from cutegen.language.context import Context
 from cutegen.language.model import Tensor
@@ -21,6 +22,21 @@ def check_uncut(ctx: Context, tensors: Mapping[str, Tensor]) -> None:
         message = f"`{segments.mode}` is cut into segments, and only `wgmma` multiplies these"
         help = "write `mma: {atom: wgmma}` and `targets: [sm_90a]`"
         ctx.say("CG144", message, "modes", segments.mode, key=True, help=help)
+
+
+def why_unplaced(tensors: Mapping[str, Tensor], moves: str) -> str | None:
+    """Why a family that moves tensors as `moves` says is not meant for these; None where none is taken at places."""
+    name = next((tensor.name for tensor in tensors.values() if tensor.at), None)
+    return None if name is None else f"{moves}, and rows of {name} are taken at places"
+
+
+def check_unplaced(ctx: Context, tensors: Mapping[str, Tensor], compute: Compute | None) -> None:
+    """Says that a family which loads no rows at places has none (CG143), unless the places are wrong for all."""
+    tensor = next((tensor for tensor in tensors.values() if tensor.at), None)
+    if tensor is not None and compute is not None:
+        message = f"`{tensor.name}` is taken at places, and only `mma_sync` multiplies such rows"
+        help = "write `mma: {atom: mma_sync}`, or leave the atom out; or gather in an elementwise kernel before this"
+        ctx.say("CG143", message, "tensors", tensor.name, "at", key=True, help=help)
 
 
 def without_batch(ctx: Context, batch: str | None, names: Iterable[str] | None, field: str) -> list[str]:

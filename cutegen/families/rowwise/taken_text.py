@@ -26,6 +26,6 @@ def taken_rows(texts: WalksText) -> list[TakenRow]:
             f"cutlass.Int64({texts.row_variables[index]}) * m{name}.stride[{len(lead.shape) + number}]"
             for number, (_, index) in enumerate(o.tensor.at)
         ]
-        layout = laid_out(o.tensor, f"m{lead.name}.shape", [o.strides.strip("(),")])
+        layout = laid_out(o.tensor, [f"*m{lead.name}.shape"], [o.strides.strip("(),")])
         found.append(TakenRow(o, layout, " + ".join(terms)))
     return found

@@ -12,7 +12,7 @@ from cutegen.families.attention.mma_sync.filling import ENOUGH, FEWEST, RESIDENT
 from cutegen.families.attention.mma_sync.plan import MERGE_VECTOR, AttentionPlan
 from cutegen.families.attention.row_text import RowText
 from cutegen.families.attention.tile_text import MINUS_INFINITY
-from cutegen.families.attention.walking_text import block_of, names_of, rows_block, size_of
+from cutegen.families.attention.walking_text import block_of, length_lines, names_of, rows_block, size_of
 from cutegen.language.model import Tensor
 from cutegen.ops.walked import Carried
 
@@ -137,6 +137,8 @@ def context_of(plan: AttentionPlan, main: RowText) -> dict[str, Any]:
     for mode in [*reversed(plan.row_modes), *reversed(plan.outer)]:
         size = f"size_{mode}" if mode in sized else size_of(plan, mode)
         places.append(f"at_{mode}, place = place % {size}, place // {size}")
+    if found.walked in sized:
+        places += length_lines(plan)
     texts = [*lines, *ends, *places, *(size_of(plan, mode) for mode in modes + sized)]
     tensors = [t.name for t in spec.tensors if any(_names(text, f"m{t.name}") for text in texts) or t in spec.outputs]
     scalars = [s for s in spec.scalars if any(_names(text, s.name) for text in texts)]

@@ -56,6 +56,11 @@ targets: [sm_80, sm_90a]
 
         check_schedule(ctx, schedule, tensors, compute)
 
+    def unmeant(self, schedule: GemmSchedule, tensors: Mapping[str, Tensor], compute: Compute) -> str | None:
+        from cutegen.families.gemm.batches import why_unplaced
+
+        return why_unplaced(tensors, "its threads copy rows that follow one another")
+
     def resolve(self, spec: Spec, report: Report) -> Spec:
         from cutegen.families.gemm.fma.inference import resolve
 

@@ -17,7 +17,7 @@ from cutegen.language.kinds import Path
 
 def accesses_of(plan: MmaSyncPlan) -> tuple[Access, ...]:
     """The accesses of the mainloop's copies, then those of the epilogue."""
-    path: Path = ("schedule", "copies", plan.spec.output.name, "bits")
+    path: Path = ("schedule", "copies", plan.spec.lead.name, "bits")
     stored = epilogue(plan, lambda strides: store_layout(plan, strides), path)
     return (*(from_global(plan, x, "bits") for x in (plan.a, plan.b)), *stored)
 

@@ -31,7 +31,7 @@ def claims(plan: MmaSyncPlan) -> Iterator[Claim]:
     stored = store_layout(plan, compact(shape))
     wrong = (*miscounted(plan, stored), *not_stored(plan, *plan.spec.outputs), *_overlapping(plan))
     what = f"the threads of the epilogue take each element of the tile {modes} out of shared memory exactly once"
-    path = ("schedule", "copies", plan.spec.output.name)
+    path = ("schedule", "copies", plan.spec.lead.name)
     yield covered_once(what, stored, shape, path, plan.threads, wrong)
     yield from walked(plan)
     yield from bounds(plan, stored)

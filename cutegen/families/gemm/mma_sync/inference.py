@@ -164,7 +164,7 @@ def _infer_copies(spec: Spec, schedule: MmaSyncSchedule, report: Report) -> MmaS
     """The schedule with the widest accesses that alignment and sizes allow."""
     a, b, m, n, k = product_of(spec)
     copies = dict(schedule.copies)
-    for tensor, tile in ((a, (m, k)), (b, (n, k)), (spec.output, (m, n))):
+    for tensor, tile in ((a, (m, k)), (b, (n, k)), (spec.lead, (m, n))):
         copy, where = copies.get(tensor.name, Copy()), ("schedule", "copies", tensor.name)
         if copy.bits is None:
             extents = tile_of(schedule, tile[0]), tile_of(schedule, tile[1])
@@ -174,7 +174,7 @@ def _infer_copies(spec: Spec, schedule: MmaSyncSchedule, report: Report) -> MmaS
             copy = replace(copy, bits=vector * tensor.dtype.bits)
             report.infer(f"alignment, and what {tensor.major} is a multiple of", *where, "bits")
         if copy.atom is None:
-            copy = _infer_atom(tensor, copy, tensor is spec.output, report)
+            copy = _infer_atom(tensor, copy, tensor is spec.lead, report)
         copies[tensor.name] = copy
     return replace(schedule, copies={t.name: copies[t.name] for t in spec.tensors if t.name in copies})
 

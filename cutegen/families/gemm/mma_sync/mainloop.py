@@ -43,7 +43,7 @@ class MmaSyncMainloop(Mainloop[MmaSyncPlan]):
         layout = f"(BLK_{plan.m.upper()}, BLK_{plan.n.upper()}), stride={plan.staged}"
         staged = (
             Note("Epilogue: the accumulators go to shared memory, where A and B were, and come back as every thread"),
-            Note(f"stores them: VECTOR neighbours along {plan.spec.output.major} in one access"),
+            Note(f"stores them: VECTOR neighbours along {plan.spec.lead.major} in one access"),
             SyncThreads(),
             Code(f"s{name} = cute.make_tensor(", (sums, f"cute.make_layout({layout})"), ")"),
             Array((name,), "1"),

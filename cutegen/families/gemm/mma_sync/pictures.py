@@ -26,7 +26,7 @@ PAIR = 2  # columns that a thread has next to each other
 def figures(plan: MmaSyncPlan) -> tuple[Figure, ...]:
     """The pictures of a gemm, from the grid down to the accumulators of a thread and who stores them."""
     found = accesses(plan)
-    output, tile = plan.spec.output.name, (plan.tile[plan.m], plan.tile[plan.n])
+    output, tile = plan.spec.lead.name, (plan.tile[plan.m], plan.tile[plan.n])
     operands = (plan.a.tensor.name, plan.b.tensor.name)
     drawn = [draw_walk(plan, walk_of(plan)), draw_pipeline(plan)]
     drawn += [_copy(plan, x, [a for a in found if a.tensor == x.tensor.name]) for x in (plan.a, plan.b)]

@@ -24,9 +24,9 @@ def plan(spec: Spec) -> MmaSyncPlan:
     """The plan of a resolved spec that passed its checks."""
     schedule, (a, b, m, n, k) = spec.schedule, product_of(spec)
     assert schedule.mma.atom_layout is not None
-    store = _layouts(spec, spec.output, gemm.sides_of(spec))
+    store = _layouts(spec, spec.lead, gemm.sides_of(spec))
     depth, statements = gemm.depth_of(a), statements_of(spec, Dtype.f32)
-    vector = vector_of(schedule.copies[spec.output.name], spec.output)
+    vector = vector_of(schedule.copies[spec.lead.name], spec.lead)
     first, second = _operand(spec, a, "A", m, 0), _operand(spec, b, "B", n, gemm.operand_bytes(spec)[a.name])
     return MmaSyncPlan(
         **planned(spec),

@@ -87,7 +87,7 @@ def sides_of(spec: Spec) -> tuple[int, int]:
 
 def staged_strides(spec: Spec, sides: tuple[int, int]) -> tuple[int, int]:
     """Words from a row of a tile of accumulators to the next in shared memory, and from a column to the next."""
-    row_major = spec.output.major == product_of(spec).n
+    row_major = spec.lead.major == product_of(spec).n
     extent = sides[int(row_major)]
     step = extent + (BANK_SPREAD[row_major] - extent) % WARP
     return (step, 1) if row_major else (1, step)
@@ -134,6 +134,6 @@ def is_sound(spec: Spec) -> bool:
 def is_finished(spec: Spec) -> bool:
     """Whether planning could fill in everything: the tile is sound, and its threads have a way to copy A, B and C."""
     schedule, (a, b, *_) = spec.schedule, product_of(spec)
-    copied = all(name in schedule.copies and schedule.copies[name].bits for name in (a.name, b.name, spec.output.name))
+    copied = all(name in schedule.copies and schedule.copies[name].bits for name in (a.name, b.name, spec.lead.name))
     stored = all(t.name in schedule.smem and schedule.smem[t.name].swizzle for t in (a, b))
     return is_sound(spec) and copied and stored and schedule.pipeline.stages is not None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 
 from cutegen.dtypes import Dtype
 from cutegen.expressions.tree import Compute
@@ -17,12 +17,15 @@ TAKEN = ("torage", "taged")
 # What the kernel calls its own besides what every gemm does, where scalars keep their names
 LOCALS = ("K_BLOCKS", "SMEM_BYTES", "staged", "storage", "thr_store", "tiled_store", "warp")
 DERIVED = ("read_{}", "swizzle_{}")  # of a tensor's name
+OF_ROWS = ("number", "row")  # that are taken at places
 MODULE = "warp"  # that the generated one imports
 
 
-def own_names(tensors: Iterable[str]) -> set[str]:
+def own_names(tensors: Collection[Tensor]) -> set[str]:
     """The names that a kernel with these tensors takes for itself, besides those that every gemm takes."""
-    return {*LOCALS, *(pattern.format(tensor) for tensor in tensors for pattern in DERIVED)}
+    steps = [f"step_{tensor.name}_{mode}" for tensor in tensors for mode, _ in tensor.at]
+    derived = (pattern.format(tensor.name) for tensor in tensors for pattern in DERIVED)
+    return {*LOCALS, *derived, *steps, *(OF_ROWS if steps else ())}
 
 
 def unmeant(schedule: MmaSyncSchedule, tensors: Mapping[str, Tensor], compute: Compute) -> str | None:
@@ -47,7 +50,7 @@ def check_schedule(
         if name in tensors:
             message = f"the tensor name `{name}` generates names that the kernel uses"
             ctx.say("CG113", message, "tensors", name, key=True, help=f"write `{name}_`, or another name")
-    for name in sorted(own_names(tensors) & set(ctx.data.get("scalars") or {})):
+    for name in sorted(own_names(tensors.values()) & set(ctx.data.get("scalars") or {})):
         message = f"the kernel uses the scalar name `{name}` itself"
         ctx.say("CG113", message, "scalars", name, key=True, help=f"write `{name}_`, or another name")
     if ctx.data.get("kernel") == MODULE:

@@ -29,7 +29,7 @@ class RowText(LoadText):
 
 def kernel_parts(plan: MmaSyncPlan) -> KernelParts:
     """The parts of a module of one gemm."""
-    (rows, columns, depth), name = plan.instruction, plan.spec.output.name
+    (rows, columns, depth), name = plan.instruction, plan.spec.lead.name
     warps_m, warps_n = plan.atoms.shape[0], plan.atoms.shape[1]
     tile = plan.tile[plan.m], plan.tile[plan.n]
     context = {
@@ -59,7 +59,7 @@ def kernel_parts(plan: MmaSyncPlan) -> KernelParts:
         "staged[None, part].load().reshape((SLICE,))",
         of_tile=of_tile,
         nvgpu=("warp",),
-        taken=own_names(t.name for t in plan.spec.tensors),
+        taken=own_names(plan.spec.tensors),
     )
 
 

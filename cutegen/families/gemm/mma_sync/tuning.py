@@ -39,5 +39,5 @@ def refinements(spec: Spec) -> Iterator[Choice]:
     """Changes of one field each, to a resolved kernel."""
     for stages in STAGES:
         yield {("pipeline", "stages"): stages}
-    for raster, swizzle in product(spec.output.shape[-2:], SWIZZLES):
+    for raster, swizzle in product(spec.lead.shape[-2:], SWIZZLES):
         yield {("scheduler",): {"raster": raster, "swizzle": swizzle}}

@@ -31,14 +31,15 @@ def accesses_of(plan: GemmPlan) -> tuple[Access, ...]:
     for x in (plan.a, plan.b):
         found += [from_global(plan, x, "thread_layout"), _to_shared(plan, x)]
     found += [_fragment(plan, plan.a, 0), _fragment(plan, plan.b, 1)]
-    path: Path = ("schedule", "mma", "permutation", str(plan.spec.output.major))
+    path: Path = ("schedule", "mma", "permutation", str(plan.spec.lead.major))
     return (*found, *epilogue(plan, lambda strides: epilogue_layout(plan, strides), path))
 
 
 def epilogue(plan: MultistagePlan, layout: Callable[[Sequence[int]], Layout], path: Path) -> Iterator[Access]:
     """The accesses of an epilogue; `layout` deals a tensor with given strides along m and n out to them."""
     for o in plan.pointwise.operands:
-        own = layout(strides_of(o.tensor, (plan.m, plan.n), fixed_sizes(plan.spec, plan.tile)))
+        tensor = plan.spec.by_element.tensor(o.tensor.name)  # rows that are taken at places may lie anywhere
+        own = layout(strides_of(tensor, (plan.m, plan.n), fixed_sizes(plan.spec, plan.tile)))
         kinds: list[tuple[bool, Literal["read", "write"], str]] = [(o.read, "read", "from"), (o.write, "write", "to")]
         for made, kind, way in kinds:
             if made:

@@ -51,7 +51,7 @@ def _coverage(plan: GemmPlan) -> Iterator[Claim]:
 def walked(plan: MultistagePlan) -> Iterator[Claim]:
     """The claim that blocks take the tiles of every matrix of a batch; none where there is one matrix."""
     if plan.batch is not None:
-        yield walked_once(plan.spec.output, walk_of(plan))
+        yield walked_once(plan.spec.lead, walk_of(plan))
 
 
 def copied(plan: MultistagePlan, x: StagedOperand, *wrong: str) -> Claim:
@@ -97,7 +97,7 @@ def _bounds(plan: GemmPlan) -> Iterator[Claim]:
 
 def bounds(plan: MultistagePlan, layout: Layout) -> Iterator[Claim]:
     """The claims on the bounds of every mode; `layout` deals the tile (m, n) out to the epilogue's accesses."""
-    output, vector = plan.spec.output, plan.pointwise.vector
+    output, vector = plan.spec.lead, plan.pointwise.vector
     shape = (plan.tile[plan.m], plan.tile[plan.n])
     runs = are_runs(layout, shape, (plan.m, plan.n).index(str(output.major)), vector) and share_predicates(plan)
     for mode, x in ((plan.m, plan.a), (plan.n, plan.b)):

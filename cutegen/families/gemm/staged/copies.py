@@ -33,7 +33,7 @@ def infer_copies(spec: Spec, schedule: GemmSchedule, report: Report) -> Mapping[
     copies = dict(schedule.copies)
     for tensor, mode in ((a, m), (b, n)):
         copies[tensor.name] = _infer_operand_copy(spec, schedule, tensor, mode, copies.get(tensor.name, Copy()), report)
-    output = spec.output
+    output = spec.lead
     copy = copies.get(output.name, Copy())
     if copy.atom is None:
         copy = replace(copy, atom="universal")
@@ -124,7 +124,7 @@ def _promised_along_k(spec: Spec, schedule: GemmSchedule, tensor: Tensor, copy: 
     extent, across = tile_of(schedule, own), tile_of(schedule, other)
     # Columns in the order of threads: cp.async would meet more bank conflicts there
     moved = [x.name for x in (a, b) if column_of(schedule, x.name) is not None]
-    favoured = tensor.name in moved if moved else spec.output.major != own
+    favoured = tensor.name in moved if moved else spec.lead.major != own
     narrow = extent < across or extent == across and not favoured
     if a.major == b.major == k and a.dtype is Dtype.f32 and narrow:
         return 1  # the wider side takes the registers that there are

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from cutegen.families.gemm.staged.plan import MultistagePlan
 from cutegen.family import Family
-from cutegen.language.model import Schedule
+from cutegen.language.model import KernelSpec, Schedule
 from cutegen.ops.gemm import GEMM
 
 if TYPE_CHECKING:
@@ -40,14 +40,24 @@ class StagedFamily(Family[S, P]):
 
         return largest(plan, beside)
 
+    def covered(self, plan: P) -> dict[str, int]:
+        from cutegen.families.common.places import several_places
+
+        return super().covered(plan) | several_places(plan.spec)
+
+    def accepted(self, spec: KernelSpec[S], sizes: dict[str, int]) -> dict[str, int] | None:
+        from cutegen.families.common.places import enough_places
+
+        return enough_places(spec, sizes)
+
     def place_of(self, plan: P, sizes: Mapping[str, int], start: Mapping[str, int]) -> int | None:
         from cutegen.families.gemm.staged.pictures import walk_of
 
-        modes = plan.spec.output.shape
+        modes = plan.spec.lead.shape
         return walk_of(plan).over(sizes[mode] for mode in modes).block([start[mode] for mode in modes])[0]
 
     def band(self, plan: P) -> tuple[str, int] | None:
-        return (plan.spec.output.shape[plan.tile_order[1]], plan.swizzle) if plan.swizzle > 1 else None
+        return (plan.spec.lead.shape[plan.tile_order[1]], plan.swizzle) if plan.swizzle > 1 else None
 
     def more_requests(self, plan: P, tiles: Mapping[str, int]) -> Iterator[CaseRequest]:
         from cutegen.families.gemm.staged.cases import more_requests

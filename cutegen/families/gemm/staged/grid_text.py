@@ -52,7 +52,7 @@ def kernel_parts(
 
 def copy_path(plan: MultistagePlan) -> str:
     """The key of the epilogue's copies: all tensors of the epilogue move as the output does."""
-    return f"schedule.copies.{plan.spec.output.name}"
+    return f"schedule.copies.{plan.spec.lead.name}"
 
 
 def parameters(plan: MultistagePlan, products: list[str]) -> tuple[str, ...]:
@@ -70,7 +70,7 @@ def launched(plan: MultistagePlan) -> dict[str, str]:
 def constants(plan: MultistagePlan, threads_path: str, more: tuple[Constant, ...]) -> tuple[Constant, ...]:
     """Of tiles, stages, `more`, and a thread's part of the epilogue."""
     point, tiler = plan.pointwise, "schedule.tiler"
-    vector = f"elements of one access to {plan.spec.output.name}"
+    vector = f"elements of one access to {plan.spec.lead.name}"
     return (
         *tile_constants(plan),
         Constant("STAGES", str(plan.stages), "of the pipeline, in shared memory", "schedule.pipeline.stages"),
@@ -84,7 +84,7 @@ def constants(plan: MultistagePlan, threads_path: str, more: tuple[Constant, ...
 
 def tile_constants(plan: MultistagePlan) -> tuple[Constant, ...]:
     """The extents of a tile, and how blocks walk tiles in bands."""
-    output, tiler = plan.spec.output, "schedule.tiler"
+    output, tiler = plan.spec.lead, "schedule.tiler"
     blocks = {mode: f"BLK_{mode.upper()}" for mode in (plan.m, plan.n, plan.k)}
     width = Constant(
         "SWIZZLE",
@@ -118,7 +118,7 @@ def tile_context(plan: MultistagePlan) -> dict[str, Any]:
 def _blocks(plan: MultistagePlan) -> dict[str, Any]:
     """The texts that turn a block's index into the coordinate of its tile, and those of the grid."""
     grid = {plan.m: "grid_m", plan.n: "grid_n"}
-    along, across = (plan.spec.output.shape[i] for i in plan.tile_order)
+    along, across = (plan.spec.lead.shape[i] for i in plan.tile_order)
     number = {along: "bidx", across: "bidy"}
     if plan.swizzle > 1:
         number = {along: "place // width", across: "band * SWIZZLE + place % width"}
@@ -182,7 +182,7 @@ def limits(plan: MultistagePlan) -> tuple[Limit, ...]:
 def _tiles(plan: MultistagePlan) -> tuple[str, ...]:
     """Factors of the number of tiles of a matrix in bands, the last one filled up."""
     counts = []
-    across = plan.spec.output.shape[plan.tile_order[1]]
+    across = plan.spec.lead.shape[plan.tile_order[1]]
     for i, mode in enumerate((plan.m, plan.n)):
         size, extent, bands = f'sizes["{mode}"]', f"TILER[{i}]", mode == across and plan.swizzle > 1
         if bands:

@@ -16,7 +16,7 @@ S = TypeVar("S", bound=GemmWords)
 def infer_predication(spec: KernelSpec[S], report: Report) -> KernelSpec[S]:
     """The spec with guards of all modes, and with what accesses and unguarded tiles need sizes to be multiples of."""
     schedule, (a, b, m, n, k) = spec.schedule, product_of(spec)
-    for tensor in (a, b, spec.output):
+    for tensor in (a, b, spec.lead):
         if tensor.name not in workspaces(spec):  # whose rows are padded
             spec = require_whole_accesses(spec, report, tensor, vector_of(schedule.copies[tensor.name], tensor))
     tiles = {mode: tile_of(schedule, mode) for mode in (m, n, k)}

@@ -6,8 +6,21 @@ from dataclasses import dataclass
 from typing import Any
 
 from cutegen.codegen.formatting import python_tuple
+from cutegen.families.common.taken_text import LaidOutText, laid_out
 from cutegen.families.gemm.staged.plan import GemmOperand, GemmPlan, MultistagePlan, StagedOperand
 from cutegen.layouts import show
+
+
+@dataclass(frozen=True)
+class RowsText:
+    """The texts of an operand whose rows are taken at places."""
+
+    layout: LaidOutText
+    step: str  # the variable of the elements from one place to the next
+    index: str  # the tensor of places
+    place: str  # of the row `row`, which that tensor has
+    offsets: str  # the variable of the elements to the rows that a thread copies
+    coordinates: str  # that of the rows' coordinates
 
 
 @dataclass(frozen=True)
@@ -28,11 +41,17 @@ class LoadText:
     predicate_strides: str
     predicated: bool
     residue: bool
+    taken: RowsText | None  # where its rows are at places
 
     @property
     def pred(self) -> str:
         """The predicates of any tile but the first; empty where it has none."""
         return f"t{self.name}p{self.name}" if self.plan.masked else ""
+
+    @property
+    def rows(self) -> str:
+        """The offsets of the rows that a thread copies; empty where they follow one another."""
+        return "" if self.taken is None else self.taken.offsets
 
     @property
     def next_strides(self) -> str:
@@ -59,7 +78,21 @@ def load_texts(plan: MultistagePlan, x: StagedOperand) -> dict[str, Any]:
         "predicate_strides": python_tuple((rest_mn, 1, 0)),
         "predicated": x.masked or plan.residue,
         "residue": plan.residue,
+        "taken": _rows_text(plan, x),
     }
+
+
+def _rows_text(plan: MultistagePlan, x: StagedOperand) -> RowsText | None:
+    """The texts of an operand's rows where they are taken at places; None where they are not."""
+    if not x.gathered:
+        return None
+    tensor = plan.spec.tensor(x.tensor.name)
+    (mode, index), name = tensor.at[0], tensor.name
+    walked = [f"m{index}.shape[0]", f"m{name}.shape[1]"]
+    layout = laid_out(tensor, walked, ["0", f"m{name}.stride[1]"])
+    spread = any(o.tensor.name == index for o in plan.pointwise.operands)  # which `launch` lays out along n as well
+    place = f"m{index}[row, 0]" if spread else f"m{index}[row]"
+    return RowsText(layout, f"step_{name}_{mode}", index, place, f"t{name}r{index}", f"t{name}c{name}")
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,7 @@ class Mainloop(Generic[PlanT]):
     steps: str  # of a tile, as they are printed
 
     def __init__(self, plan: PlanT) -> None:
-        self.plan, self.output = plan, plan.spec.output.name
+        self.plan, self.output = plan, plan.spec.lead.name
         self.loads = [LoadText(**load_texts(plan, x)) for x in (plan.a, plan.b)]
         self.copied = [x for x in self.loads if not x.plan.through_registers]
         self.carried = [x for x in self.loads if x.plan.through_registers]
@@ -81,8 +81,8 @@ class Mainloop(Generic[PlanT]):
         """The copy of a tile in the prologue, the first of which has the residue of k."""
         pred = f"pred_{x.name}" if x.residue else x.pred
         if x.plan.through_registers:
-            return CopyToRegisters(x.name, "k_tile", pred), CopyFromRegisters(x.name, "k_tile")
-        return (CopyTile(x.name, "k_tile", "k_tile", pred),)
+            return CopyToRegisters(x.name, "k_tile", pred, x.rows), CopyFromRegisters(x.name, "k_tile")
+        return (CopyTile(x.name, "k_tile", "k_tile", pred, x.rows),)
 
     def of(self, x: LoadText, *body: Statement) -> Statement:
         return Region(f"schedule.copies.{x.name}", f"copy of {x.name}", body)
@@ -141,7 +141,7 @@ class Mainloop(Generic[PlanT]):
 
     def fetched(self, loads: Sequence[LoadText]) -> Body:
         """The copies of a later tile that need no registers."""
-        return tuple(self.of(x, CopyTile(x.name, "fetch", "smem_write", x.pred)) for x in loads)
+        return tuple(self.of(x, CopyTile(x.name, "fetch", "smem_write", x.pred, x.rows)) for x in loads)
 
     def carries(self) -> Body:
         """Those of a later tile that travel through registers."""
@@ -165,7 +165,7 @@ class Mainloop(Generic[PlanT]):
             Note("Predicates, because the compiler would sink loads inside a branch to their first use"),
             Code(f"{ahead} = cute.make_rmem_tensor(", (layout, "cutlass.Boolean"), ")"),
             *predicate,
-            CopyToRegisters(x.name, "fetch", ahead),
+            CopyToRegisters(x.name, "fetch", ahead, x.rows),
         )
 
     def next_tile(self) -> Body:
@@ -216,7 +216,7 @@ class ColumnMainloop(Mainloop[GemmPlan]):
         path, values = f"schedule.copies.{self.output}", plan.pointwise.values
         notes = (
             Note(
-                f"Epilogue: every thread has {values} values, VECTOR neighbours along {plan.spec.output.major} in one"
+                f"Epilogue: every thread has {values} values, VECTOR neighbours along {plan.spec.lead.major} in one"
                 " access; SLICE at a"
             ),
             Note("time, so that no more registers are needed than in the mainloop"),

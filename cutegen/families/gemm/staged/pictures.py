@@ -40,11 +40,11 @@ def figures(plan: GemmPlan) -> tuple[Figure, ...]:
     drawn.append(
         draw_threads(
             "accumulators",
-            f"Which thread accumulates which elements of {plan.spec.output.name}",
+            f"Which thread accumulates which elements of {plan.spec.lead.name}",
             partition(plan.threads, images(epilogue_layout(plan, compact(tile))), tile),
             (plan.m, plan.n),
             outputs,
-            (Subject(("schedule", "mma")), Subject(name="epilogue"), Subject(name=f"copy of {plan.spec.output.name}")),
+            (Subject(("schedule", "mma")), Subject(name="epilogue"), Subject(name=f"copy of {plan.spec.lead.name}")),
         )
     )
     return tuple(drawn)
@@ -52,10 +52,10 @@ def figures(plan: GemmPlan) -> tuple[Figure, ...]:
 
 def walk_of(plan: MultistagePlan) -> Walk:
     """How blocks walk the output's tiles: by a pair of numbers, or in bands by one."""
-    tile = tuple(plan.tile[mode] for mode in plan.spec.output.shape)
+    tile = tuple(plan.tile[mode] for mode in plan.spec.lead.shape)
     if plan.batch is None:
         return Walk(tile, plan.tile_order, swizzle=plan.swizzle, paired=plan.swizzle == 1)
-    return Walk(tile, (*plan.tile_order, plan.spec.output.shape.index(plan.batch)), swizzle=plan.swizzle)
+    return Walk(tile, (*plan.tile_order, plan.spec.lead.shape.index(plan.batch)), swizzle=plan.swizzle)
 
 
 def _workspace(x: WorkspacePlan, found: Sequence[Access]) -> Figure:

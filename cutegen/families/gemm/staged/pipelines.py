@@ -30,7 +30,7 @@ def draw_pipeline(plan: MultistagePlan) -> Figure:
     if counted == tiles:
         sheet.mark("epilogue")
         end = sheet.step("end")
-        sheet.bar("multiply-add", end, end + 1, "store", STORED, f"{plan.spec.output.name} is written")
+        sheet.bar("multiply-add", end, end + 1, "store", STORED, f"{plan.spec.lead.name} is written")
     timeline = sheet.timeline("stages", (*map(_stage, range(stages)), "multiply-add"), ahead + tiles + 1)
     return Figure(
         "pipeline",

@@ -53,6 +53,7 @@ class StagedOperand:
     zero_fill: bool  # its registers are cleared first: a load that is predicated off leaves them as they are
     workspace: WorkspacePlan | None  # what is copied is not the argument: `tensor` says how it lies there
     convert: bool = False  # to the accumulator's type after reading shared memory
+    gathered: bool = False  # its rows are at places that another tensor has; `tensor` has a row for each of these
 
     @property
     def through_registers(self) -> bool:

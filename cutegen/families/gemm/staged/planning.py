@@ -17,6 +17,7 @@ from cutegen.families.gemm.staged.product import product_of
 from cutegen.families.gemm.staged.tile_walk import is_plane, largest_across, most_tiles, tile_of_batch, tile_order
 from cutegen.families.gemm.words import tile_of, vector_of
 from cutegen.language.model import KernelSpec, Tensor
+from cutegen.language.taken import indices
 from cutegen.layouts import make_layout_tv
 from cutegen.planning.batches import batch_of
 
@@ -39,7 +40,7 @@ def planned(spec: Spec) -> dict[str, Any]:
         "m": m,
         "n": n,
         "k": k,
-        "batch": batch_of(spec.output),
+        "batch": batch_of(spec.lead),
         "stages": schedule.pipeline.stages,
         "k_tiles": -(-spec.static[k] // schedule.tiler[k]) if k in spec.static else None,
         "residue": schedule.predication[k] == "residue_first",
@@ -69,6 +70,7 @@ def operand_fields(
         "value_layout": values,
         "copies": (int(size(values)) // vector, block // tiler[0], depth // tiler[1]),
         "masked": masked,
+        "gathered": bool(spec.tensor(tensor.name).at),
         "zero_fill": copy.atom == "universal" and (masked or schedule.predication[k] == "residue_first"),
     }
 
@@ -79,9 +81,11 @@ def epilogue(
     """The pointwise part, of `values` accumulators of a thread; registers are cleared where a mode is masked and
     `clear` says that it matters.
     """
-    read, vector = names_read(statements), vector_of(spec.schedule.copies[spec.output.name], spec.output)
+    read, vector = names_read(statements), vector_of(spec.schedule.copies[spec.lead.name], spec.lead)
     masked = tuple(mode for mode in product_of(spec).sides if spec.schedule.predication[mode] == "mask")
     moved = [t for t in spec.tensors if t.name in read or t in spec.outputs]
+    places = indices(moved)
+    moved = [t for t in spec.tensors if t in moved or t.name in places]
     return Pointwise(
         operands=tuple(operand(spec, t, vector, t.name in read) for t in moved),
         values=values,

@@ -49,11 +49,13 @@ class Product(NamedTuple):
 def product_of(spec: KernelSpec[Any]) -> Product:
     """The matrix product of a spec, with its operands as the mainloop reads them.
 
-    From a workspace it reads another majorness, and rows that start at multiples of 16 bytes.
+    From a workspace it reads another majorness, and rows that start at multiples of 16 bytes. Of rows that are taken at
+    places it has one for each place.
     """
     product = spec.compute.matmul
     assert product is not None
-    a, b = _as_read(spec, spec.tensor(product.a)), _as_read(spec, spec.tensor(product.b))
+    of_elements = spec.by_element
+    a, b = _as_read(spec, of_elements.tensor(product.a)), _as_read(spec, spec.tensor(product.b))
     return Product(a, b, a.shape[-2], b.shape[-2], a.shape[-1])
 
 
@@ -129,7 +131,7 @@ def thread_values(spec: Spec) -> int:
 def epilogue_run(spec: Spec, schedule: GemmSchedule) -> int:
     """Elements of the output that a thread may store at once: its neighbours along the contiguous mode."""
     _, _, m, n, _ = product_of(spec)
-    output = spec.output
+    output = spec.lead
     side = 0 if output.major == m else 1
     threads = layouts.mode_sizes(schedule.mma.thread_layout)[side] if schedule.mma.thread_layout else 0
     mode = (m, n)[side]

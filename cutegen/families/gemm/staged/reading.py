@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from cutegen.expressions.tree import Compute
-from cutegen.families.gemm.batches import check_uncut, without_batch
+from cutegen.families.gemm.batches import check_uncut, check_unplaced, without_batch
 from cutegen.families.gemm.staged.schedule import GemmSchedule
 from cutegen.families.gemm.words import GemmWords
 from cutegen.language.computing import first_output, say
 from cutegen.language.context import Context
 from cutegen.language.model import Tensor
+from cutegen.ops.taken_rows import at_places
 from cutegen.planning.batches import batch_of
 
 
@@ -19,6 +20,7 @@ def check_schedule(
 ) -> None:
     """Says which modes and tensors there are not, and what would have no effect on a tensor."""
     check_uncut(ctx, tensors)
+    check_unplaced(ctx, tensors, compute)
     modes, operands = check_names(ctx, schedule, tensors, compute)
     ctx.known_modes(schedule.mma.permutation, modes, "schedule", "mma", "permutation")
     _only_operands(ctx, schedule.workspace, tensors, operands, "workspace", "a workspace")
@@ -43,7 +45,7 @@ def check_names(
     """Says which modes and tensors there are not; returns the modes m, n and k and the names of A and B, if known."""
     modes: tuple[str, ...] | None = None
     operands: tuple[str, ...] | None = None
-    batch = None
+    batch, tensors = None, at_places(tensors)
     if compute and compute.matmul:
         for product in compute.products[1:]:
             message = "kernels with this atom make one matrix product"

@@ -20,18 +20,18 @@ def tile_order(spec: KernelSpec[Any]) -> tuple[int, int]:
 
 def is_plane(spec: KernelSpec[Any]) -> bool:
     """Whether blocks have a pair of numbers, one along each mode of the output; else one for all tiles."""
-    return spec.schedule.scheduler.swizzle == 1 and batch_of(spec.output) is None
+    return spec.schedule.scheduler.swizzle == 1 and batch_of(spec.lead) is None
 
 
 def tile_of_batch(spec: KernelSpec[Any], tile: Mapping[str, int]) -> Mapping[str, int]:
     """The tile of a block with the mode of the batch, 1 matrix."""
-    batch = batch_of(spec.output)
+    batch = batch_of(spec.lead)
     return tile if batch is None else {batch: 1, **tile}
 
 
 def largest_across(spec: KernelSpec[Any]) -> tuple[str, int] | None:
     """The mode across the raster and the largest size of it that a grid counts; None where a fixed size is less."""
-    across = spec.output.shape[tile_order(spec)[1]]
+    across = spec.lead.shape[tile_order(spec)[1]]
     return raster.largest_across(spec, across, spec.schedule.tiler[across])
 
 
@@ -43,7 +43,7 @@ def largest(plan: MultistagePlan, beside: Mapping[str, int] | None = None) -> di
     of_workspaces = [(x.k, x.largest) for x in plan.workspaces if x.largest is not None]
     found: dict[str, int] = {}
     if plan.most_tiles is not None:
-        along, across = (plan.spec.output.shape[i] for i in plan.tile_order)
+        along, across = (plan.spec.lead.shape[i] for i in plan.tile_order)
         bands = {along: plan.tile[along], across: plan.tile[across] * plan.swizzle}
         found = raster.counted_sizes(plan.most_tiles // plan.swizzle, tile_of_batch(plan.spec, bands), beside)
     for mode, most in (*of_output, *of_workspaces):
@@ -58,14 +58,14 @@ def banded_tiles(spec: KernelSpec[Any], sizes: Mapping[str, int]) -> int:
     """
     swizzle: int = spec.schedule.scheduler.swizzle
     tiler: Mapping[str, int] = spec.schedule.tiler
-    along, across = (spec.output.shape[i] for i in tile_order(spec))
+    along, across = (spec.lead.shape[i] for i in tile_order(spec))
     bands = -(-sizes[across] // (tiler[across] * swizzle))
-    batch = batch_of(spec.output)
+    batch = batch_of(spec.lead)
     return -(-sizes[along] // tiler[along]) * bands * swizzle * (1 if batch is None else sizes[batch])
 
 
 def most_tiles(spec: KernelSpec[Any]) -> int | None:
     """The tiles that one number counts at most; None where sizes are fixed and have fewer."""
-    if all(mode in spec.static for mode in spec.output.shape) and banded_tiles(spec, spec.static) <= MAX_TILES:
+    if all(mode in spec.static for mode in spec.lead.shape) and banded_tiles(spec, spec.static) <= MAX_TILES:
         return None
     return MAX_TILES

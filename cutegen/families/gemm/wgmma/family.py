@@ -66,8 +66,13 @@ divisible: {N: 8}
         check_schedule(ctx, schedule, tensors, compute)
 
     def unmeant(self, schedule: WarpspecializedSchedule, tensors: Mapping[str, Tensor], compute: Compute) -> str | None:
+        from cutegen.families.gemm.batches import why_unplaced
+
         product = compute.matmul
         factor = tensors.get(product.a) if product else None
+        unplaced = why_unplaced(tensors, "its tensor maps move rows that follow one another")
+        if unplaced is not None:
+            return unplaced
         if factor is None or factor.dtype.is_f8 or factor.dtype.bits == 16:
             return None
         return f"wgmma cannot multiply {factor.dtype.value}"

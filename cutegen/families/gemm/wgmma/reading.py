@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from cutegen.expressions.tree import Compute
-from cutegen.families.gemm.batches import without_batch
+from cutegen.families.gemm.batches import check_unplaced, without_batch
 from cutegen.families.gemm.wgmma.names import IMPORTS, TAKEN, made_of, own_names
 from cutegen.families.gemm.wgmma.product import ROLES
 from cutegen.families.gemm.wgmma.schedule import Copy, WarpspecializedSchedule
@@ -19,6 +19,7 @@ def check_schedule(
     ctx: Context, schedule: WarpspecializedSchedule, tensors: Mapping[str, Tensor], compute: Compute | None
 ) -> None:
     """Says which modes, tensors and roles there are not, and what would have no effect on a tensor."""
+    check_unplaced(ctx, tensors, compute)
     modes: tuple[str, ...] | None = None
     operands: tuple[str, ...] | None = None
     batch = None

@@ -20,7 +20,7 @@ from cutegen.lint.trial import changed, first_that_works, first_written, written
 def _moved(spec: Spec) -> Iterator[tuple[Tensor, tuple[str, str]]]:
     """A, B and the output, each with its modes."""
     a, b, m, n, k = product_of(spec)
-    yield from ((a, (m, k)), (b, (n, k)), (spec.output, (m, n)))
+    yield from ((a, (m, k)), (b, (n, k)), (spec.lead, (m, n)))
 
 
 def better_bits(spec: Spec, tensor: Tensor, code: str) -> str | None:

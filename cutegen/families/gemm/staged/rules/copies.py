@@ -29,7 +29,7 @@ def operands(spec: Spec) -> Iterator[tuple[Tensor, str, Any]]:
 
 def moved(spec: Spec) -> tuple[Tensor, ...]:
     """A, B and the output."""
-    return (*product_of(spec).operands, spec.output)
+    return (*product_of(spec).operands, spec.lead)
 
 
 def copy_path(tensor: str, *field: str) -> Path:
@@ -80,16 +80,16 @@ def cp_async_bytes(spec: Spec, say: Say) -> None:
 
 def atom(spec: Spec, say: Say) -> None:
     """The output is stored from registers: its atom is `universal`."""
-    copy = spec.schedule.copies[spec.output.name]
+    copy = spec.schedule.copies[spec.lead.name]
     if copy.atom != "universal":
         notes = ("it copies from global to shared memory, and the output goes the other way",)
-        message = f"`{copy.atom}` cannot store {spec.output.name}"
-        say(message, *copy_path(spec.output.name, "atom"), notes=notes, help="write `atom: universal`")
+        message = f"`{copy.atom}` cannot store {spec.lead.name}"
+        say(message, *copy_path(spec.lead.name, "atom"), notes=notes, help="write `atom: universal`")
 
 
 def unused(spec: Spec, say: Say) -> None:
     """`copies` holds the operands and the output, and layouts only for the operands."""
-    output, known = spec.output.name, [tensor.name for tensor in moved(spec)]
+    output, known = spec.lead.name, [tensor.name for tensor in moved(spec)]
     for name, copy in spec.schedule.copies.items():
         if name not in known:
             message = f"`{name}` moves as the output `{output}` does: its copy would have no effect"

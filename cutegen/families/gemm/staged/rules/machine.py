@@ -22,10 +22,10 @@ Spec = KernelSpec[Any]
 
 def grid(spec: Spec, say: Say) -> None:
     """Fixed sizes need no more tiles across the raster than a grid has blocks along y; in bands, than 31 bits count."""
-    swizzle, mode = spec.schedule.scheduler.swizzle, spec.output.shape[tile_order(spec)[1]]
+    swizzle, mode = spec.schedule.scheduler.swizzle, spec.lead.shape[tile_order(spec)[1]]
     if is_plane(spec):
         grids.across(spec, say, mode, tile_of(spec.schedule, mode))
-    elif all(x in spec.static for x in spec.output.shape) and (found := banded_tiles(spec, spec.static)) > MAX_COUNT:
+    elif all(x in spec.static for x in spec.lead.shape) and (found := banded_tiles(spec, spec.static)) > MAX_COUNT:
         bands = f" in bands of {swizzle}" if swizzle > 1 else ""
         say(f"the fixed sizes make {found} tiles{bands}; the limit is {MAX_COUNT}", "static", mode)
 
