@@ -100,11 +100,10 @@ def tile_constants(plan: WalkingPlan) -> Iterator[Constant]:
         yield Constant(block_of(mode), str(plan.tile[mode]), "", "static")
 
 
-def grid(plan: WalkingPlan) -> str:
-    """The number of blocks."""
+def grid(plan: WalkingPlan) -> list[str]:
+    """The factors of the number of blocks."""
     rows = " * ".join(size_of(plan, mode) for mode in plan.row_modes)
-    counts = [f"cute.ceil_div({rows}, {rows_block(plan)})"]
-    return " * ".join([*counts, *(size_of(plan, mode) for mode in plan.outer)])
+    return [f"cute.ceil_div({rows}, {rows_block(plan)})", *(size_of(plan, mode) for mode in plan.outer)]
 
 
 def limits(plan: WalkingPlan, parts: int = 1) -> tuple[Limit, ...]:

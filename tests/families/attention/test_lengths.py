@@ -50,9 +50,36 @@ MEAN = f"""\
   - O = sum(cast(w, bf16) * V, N) / len(N)
 static: {{D: 32, E: 48}}
 """
+GRADIENT = """\
+cutegen: 1
+kernel: small
+op: contract
+tensors:
+  Q: {shape: [B, M, G, R, D], dtype: bf16}
+  K: {shape: [B, N, G, D], dtype: bf16}
+  V: {shape: [B, N, G, E], dtype: bf16}
+  dO: {shape: [B, M, G, R, E], dtype: bf16}
+  lse: {shape: [B, G, R, M], dtype: f32}
+  delta: {shape: [B, G, R, M], dtype: f32}
+  used: {shape: [B], dtype: i32}
+  dK: {shape: [B, N, G, D], dtype: bf16, role: out}
+  dV: {shape: [B, N, G, E], dtype: bf16, role: out}
+scalars: {scale: f32}
+modes:
+  M: {of: B, lengths: used}
+compute:
+  - S = where(coord(N) - len(N) <= coord(M) - len(M), sum(Q * K, D) * scale, -inf)
+  - P = exp(S - lse)
+  - dS = P * (sum(dO * V, E) - delta)
+  - dV = sum(sum(cast(P, bf16) * dO, M), R)
+  - dK = sum(sum(cast(dS, bf16) * Q, M), R) * scale
+static: {D: 32, E: 48}
+"""
 SPECS = {  # the statements, and how they are computed
     "warps": SPEC + "schedule: {tiler: {M: 32, N: 32}}\ntargets: [sm_80]\n",
     "warps, all keys": FULL + "schedule: {tiler: {M: 32, N: 32}}\ntargets: [sm_80]\n",
+    "parts": SPEC + "schedule: {tiler: {M*R: 16, N: 32}, split: {N: 3}}\ntargets: [sm_80]\n",
+    "queries of gradients": GRADIENT + "schedule: {tiler: {N: 32, M: 32}}\ntargets: [sm_80]\n",
     "warpgroups": SPEC + "schedule: {tiler: {M: 128, N: 32}}\ntargets: [sm_90a]\n",
     "warpgroups, all keys": FULL + "schedule: {tiler: {M: 128, N: 32}}\ntargets: [sm_90a]\n",
     "a mean": MEAN + "schedule: {tiler: {M: 128, N: 32}}\ntargets: [sm_90a]\n",

@@ -17,6 +17,12 @@ from cutegen.ops.reach import Bound
 ROWS, KEYS = 8, 4
 SIZES = {"M": "size_M", "N": "size_N"}
 LEFT, ALIGNED = (Name("left"), -1), ((Len("N"), 1), (Len("M"), -1))
+BOUNDS = (
+    (Bound(True, 1, (), 0),),
+    (Bound(False, 1, (LEFT,), 0),),
+    (Bound(True, 1, ALIGNED, 0), Bound(False, 1, (*ALIGNED, LEFT), 0)),
+    (Bound(True, -2, ((Name("left"), 3),), 1), Bound(False, -1, (LEFT,), 0)),
+)
 CUTLASS = SimpleNamespace(Int32=int, Int64=int, min=min, max=max)
 CUTE = SimpleNamespace(ceil_div=lambda x, y: -(-x // y))
 
@@ -30,15 +36,7 @@ def holds(bound: Bound, row: int, place: int, values: dict[str, int]) -> bool:
     return place <= edge if bound.last else place >= edge
 
 
-@pytest.mark.parametrize(
-    "bounds",
-    [
-        (Bound(True, 1, (), 0),),
-        (Bound(False, 1, (LEFT,), 0),),
-        (Bound(True, 1, ALIGNED, 0), Bound(False, 1, (*ALIGNED, LEFT), 0)),
-        (Bound(True, -2, ((Name("left"), 3),), 1), Bound(False, -1, (LEFT,), 0)),
-    ],
-)
+@pytest.mark.parametrize("bounds", BOUNDS)
 def test_parts_of_a_walk_are_what_they_say(bounds: Sequence[Bound]) -> None:
     lines = [*reach_lines(bounds, "M", "N", str(ROWS), str(KEYS), SIZES, True), "last_tile = first_tile + tiles - 1"]
     lines += cut_lines(bounds, "N", str(KEYS), SIZES)
@@ -68,3 +66,33 @@ def check(code: CodeType, bounds: Sequence[Bound], values: dict[str, int], row_t
     for part, cut in enumerate(parts_of(bounds)):
         for tile in range(walk[part], walk[part + 1]):
             assert cut or counts(found["last_tile"] - tile) == {True}, (values, row_tile, tile)
+
+
+@pytest.mark.parametrize("bounds", BOUNDS)
+@pytest.mark.parametrize("alike", [2, 3, 5, 11])
+def test_tiles_of_rows_that_are_alike_have_all_that_count(bounds: Sequence[Bound], alike: int) -> None:
+    lines = reach_lines(bounds, "M", "N", str(ROWS), str(KEYS), SIZES, alike="size_R")
+    code = compile("\n".join(lines), "walk", "exec")
+    for rows in (1, 2, 7, 9):
+        for keys in (1, 5, 16, 30):
+            for left in (-1, 0, 2, 5, 14, 40):
+                values = {"size_M": rows, "size_N": keys, "left": left}
+                for tile in range(-(-rows * alike // ROWS)):
+                    check_alike(code, bounds, values, alike, tile)
+
+
+def check_alike(code: CodeType, bounds: Sequence[Bound], values: dict[str, int], alike: int, row_tile: int) -> None:
+    found: dict[str, Any] = {**values, "size_R": alike, "row_tile": row_tile, "cutlass": CUTLASS, "cute": CUTE}
+    exec(code, found)
+    places = range(row_tile * ROWS, min((row_tile + 1) * ROWS, values["size_M"] * alike))
+    of_rows = sorted({place // alike for place in places})
+    counting = {
+        place // KEYS
+        for row in of_rows
+        for place in range(values["size_N"])
+        if all(holds(bound, row, place, values) for bound in bounds)
+    }
+    first, tiles = found["first_tile"], found["tiles"]
+    assert counting <= {*range(first, first + tiles)}, (values, alike, row_tile)
+    if len(bounds) == 1 and counting:  # one bound leaves no tile in which it holds nowhere
+        assert counting == {*range(first, first + tiles)}, (values, alike, row_tile)

@@ -269,7 +269,7 @@ def split_epilogue(plan: AttentionPlan) -> Body:
     """The end of a part of a walk, whose results go to the workspace."""
     summed = Summed("tiles", "N_BLOCKS", "acc_O")
     if plan.key_warps == 1:
-        return Included(f"{FOLDER}/parts.j2", None, (summed,)), CpAsyncWaitGroup("0")
+        return CpAsyncWaitGroup("0"), Included(f"{FOLDER}/parts.j2", None, (summed,))
     over = tuple(x.tensor.name for x in plan.loaded)
     return (
         CpAsyncWaitGroup("0"),

@@ -164,7 +164,7 @@ def context_of(plan: AttentionPlan, main: RowText) -> dict[str, Any]:
         "merge_lines": lines,
         "merge_end_lines": ends,
         "merged_row": ", ".join("None" if mode == found.columns else f"at_{mode}" for mode in output.shape),
-        "merge_grid": " * ".join(size_of(plan, mode) for mode in (*plan.outer, *plan.row_modes)),
+        "merge_grid": [size_of(plan, mode) for mode in (*plan.outer, *plan.row_modes)],
         "merge_threads": f"{plan.columns // MERGE_VECTOR}, 1, 1",
     }
 

@@ -164,7 +164,7 @@ def kernel_parts(plan: AttentionPlan) -> KernelParts:
         "end_lines": end_lines,
         "ends_ask_rows": any(name in line for name in row_places for line in end_lines),
         "element": f"cutlass.{plan.lefts[0].tensor.dtype.cutlass}",
-        "grid": grid(plan) + (f" * {merged_parts(plan)}" if plan.parts > 1 else ""),
+        "grid": [*grid(plan), *([merged_parts(plan)] if plan.parts > 1 else [])],
         **(_of_one_pair(plan) if plan.packed or plan.parts > 1 else {}),
         **context_of(plan, rows),
         **of_warps(plan),
