@@ -153,8 +153,9 @@ def plan(spec: Spec) -> AttentionPlan:
         start = starts[len(operands)]
         operands[name] = _operand(spec, spec.tensor(name), row, modes[name], rows, of_stages, start, threads)
     starts, _ = _placed(_bytes_stored(spec, found))
+    storing = WARP if schedule.parts > 1 else threads  # a second kernel stores what parts give: no tile is copied
     outputs = [
-        _operand(spec, tensor, found.rows[0], column, tile[0], 1, start, threads)
+        _operand(spec, tensor, found.rows[0], column, tile[0], 1, start, storing)
         for (tensor, column), start in zip(stored_with_columns(spec, found), starts, strict=True)
     ]
     pairs = tuple(

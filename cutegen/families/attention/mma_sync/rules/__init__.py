@@ -151,7 +151,7 @@ def is_sound(spec: Spec) -> bool:
         return False
     if len(tiler) < 2 or schedule.mma.warps is None:
         return True
-    stored = [(m, spec.static[column]) for _, column in stored_with_columns(spec, found)]
+    stored = [(m, spec.static[column]) for _, column in stored_with_columns(spec, found) if not schedule.split]
     copied = [(rows, length) for _, rows, length in _copied(spec)]
     return all(copies_fit(warps * WARP, *one) for one in (*copied, *stored))
 
