@@ -124,6 +124,10 @@ static: {D: 64, E: 64}
             say(ctx, "CG127", error.message, error.statement, error.place, error.help)
             return
         check_walked_lengths(ctx, found, tensors)
+        for tensor in (t for t in tensors.values() if t.role == "inout"):
+            message = f"`{tensor.name}` is `inout`, and a contraction reads nothing of what it writes"
+            help = f"give it `role: out`, and add in torch, `{tensor.argument}.add_(...)`, or in an elementwise kernel"
+            ctx.say("CG127", message, "tensors", tensor.name, "role", help=help)
         self._check_factors(ctx, found, tensors)
         self._check_outputs(ctx, found, tensors)
 

@@ -92,3 +92,8 @@ class WalkingPlan(Plan):
     def whole(self) -> bool:
         """Whether the walked mode ends with a tile."""
         return self.lengths is None and known_divisor(self.spec, self.walked.walked) % self.key_block == 0
+
+    @property
+    def shares_out(self) -> bool:
+        """Whether blocks take the tiles of rows of several places together, as walks have different lengths."""
+        return bool(self.outer) and any(bound.row for bound in self.bounds)

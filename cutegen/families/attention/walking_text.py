@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from cutegen.codegen.parts import Constant, Limit
 from cutegen.expressions.parsing import coords
@@ -125,3 +126,21 @@ def asked_modes(found: Walked) -> tuple[set[str], set[str]]:
         {coord.mode for value in values for coord in coords(value)},
         {length.mode for value in values for length in lengths(value)},
     )
+
+
+TOGETHER = 16  # places of the outer modes whose tiles of rows are taken by turns
+
+
+def shared_out(plan: WalkingPlan) -> dict[str, Any]:
+    """The context of the template for blocks that take the tiles of several places together."""
+    return {
+        "all_places": " * ".join(size_of(plan, mode) for mode in plan.outer),
+        "first_rows_first": not any(bound.last and bound.row > 0 for bound in plan.bounds),
+        "order_of_rows": "the longest ones first",
+    }
+
+
+def shared_out_constants(plan: WalkingPlan) -> Iterator[Constant]:
+    """The number of places whose tiles are taken together."""
+    if plan.shares_out:
+        yield Constant("TOGETHER", str(TOGETHER), "whose tiles are taken by turns", "schedule.tiler")

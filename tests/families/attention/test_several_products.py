@@ -300,6 +300,33 @@ def test_warps_that_share_keys_have_all_rows_in_their_registers() -> None:
     assert "CG317 a thread needs 260 registers" in found
 
 
+@pytest.mark.parametrize("d", [32, 48, 80, 112, 128, 208])
+@pytest.mark.parametrize("e", [48, 64, 96, 160])
+@pytest.mark.parametrize("kind", TEXTS)
+def test_a_tile_is_inferred_that_threads_copy_and_registers_hold(kind: str, d: int, e: int) -> None:
+    text = TEXTS[kind].replace("schedule: {tiler: {M: 32, N: 32}, pipeline: {stages: STAGES}}\n", "")
+    found = generate(text.replace("D: 32, E: 48", f"D: {d}, E: {e}"), "specs/small.yaml").modules[0].plan
+    assert isinstance(found, AttentionPlan) and found.smem_bytes <= 163 << 10
+
+
+def test_a_tensor_may_be_multiplied_twice_along_the_walk(tmp_path: Path) -> None:
+    text = (
+        TEXTS["q"]
+        .replace("STAGES", "2")
+        .replace("  dQ: ", "  dQ2: {shape: [B, M, G, R, D], dtype: bf16, role: out}\n  dQ: ")
+    )
+    text = text.replace("static:", "  - dQ2 = sum(cast(P, bf16) * K, N)\nstatic:")
+    module = generate(text, "specs/small.yaml").modules[0]
+    (tmp_path / "small.py").write_text(module.text, encoding="utf-8")
+    loaded = load_module(tmp_path / "small.py")
+    assert verify_case(module.plan, CASES[0], loaded, EmulatorExecutor(lines=False)).status == "passed"
+
+
+def test_what_is_written_is_not_read() -> None:
+    text = TEXTS["q"].replace("STAGES", "2").replace("dtype: bf16, role: out", "dtype: bf16, role: inout")
+    assert "CG127 `dQ` is `inout`" in said(text) and "role: out" in said(text)
+
+
 def test_without_an_atom_single_warps_multiply_several_pairs() -> None:
     (found,) = generate(TEXTS["q"].replace("STAGES", "2").replace("sm_80", "sm_90a"), "specs/small.yaml").modules
     assert isinstance(found.plan, AttentionPlan)

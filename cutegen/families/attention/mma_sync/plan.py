@@ -135,6 +135,11 @@ class AttentionPlan(WalkingPlan):
         return found
 
     @property
+    def shares_out(self) -> bool:
+        """Whether blocks take the tiles of rows of several places together, as walks have different lengths."""
+        return not self.by_turns and super().shares_out
+
+    @property
     def loaded(self) -> tuple[Operand, ...]:
         """The tensors whose tiles are copied to shared memory."""
         return (*self.lefts, *self.rights)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
 from cutegen.atoms.targets import WARP
@@ -15,10 +15,17 @@ from cutegen.families.attention.mma_sync.plan import (
     Operand,
     Outer,
     Pair,
-    given_numbers,
-    shared_keys,
+)
+from cutegen.families.attention.mma_sync.room import (
+    bytes_loaded,
+    bytes_stored,
+    copies_fit,
+    multiplied,
+    placed,
+    smem_bytes,
 )
 from cutegen.families.attention.mma_sync.schedule import AttentionSchedule, Spec
+from cutegen.families.attention.mma_sync.several import MOST_ROWS, of_several
 from cutegen.families.attention.operands import (
     ACCESS,
     MOST_DEPTH,
@@ -61,7 +68,7 @@ def resolve(spec: Spec, report: Report) -> Spec:
 def _schedule(spec: Spec, found: Walked, report: Report) -> AttentionSchedule:
     schedule, tiler = spec.schedule, dict(spec.schedule.tiler or {})
     plain = more_than_one(found, spec.outputs) is None
-    rows, keys, stages, why = _plain(spec, found) if plain else _of_several(spec, found)
+    rows, keys, stages, why = _plain(spec, found) if plain else of_several(spec, found)
     of_rows = rows_key(tiler, found)
     if plain and of_rows not in tiler and _few(spec, found):
         of_rows = joined(found.rows)
@@ -74,7 +81,7 @@ def _schedule(spec: Spec, found: Walked, report: Report) -> AttentionSchedule:
         report.infer("the family's own", "schedule", "mma", "atom")
         schedule = with_value(schedule, ("mma", "atom"), "mma_sync")
     if schedule.mma.warps is None:
-        of_warp = ROWS_OF_WARP if plain or tiler[of_rows] < 2 * ROWS else 2 * ROWS_OF_WARP
+        of_warp = ROWS_OF_WARP if plain or tiler[of_rows] < MOST_ROWS else 2 * ROWS_OF_WARP
         warps, of_each = max(1, min(16, tiler[of_rows] // of_warp)), f"{of_warp} rows of each"
         if schedule.split and warps == 1:
             m, n = tiler[of_rows], tiler[found.walked]
@@ -100,23 +107,6 @@ def _plain(spec: Spec, found: Walked) -> tuple[int, int, int, Mapping[str, str]]
         stages, of_stages = 2, "one tile comes while another one is multiplied"
     why = {"rows": few or "16 rows of each of four warps", "keys": "as wide as rows", "stages": of_stages}
     return ROWS_OF_WARP if few else ROWS, KEYS, stages, why
-
-
-def _of_several(spec: Spec, found: Walked) -> tuple[int, int, int, Mapping[str, str]]:
-    """The same of several products, as gradients of attention have. On an H200 with rows of 64 and 128 elements these
-    took the least time of 3 to 13 tiles each: 128 x 32 with 32 rows of each warp, where registers hold their sums.
-    """
-    summed = sum(spec.static.get(found.columns_of(one), MOST_DEPTH) for one in found.outer)
-    deep = max(spec.static.get(mode, MOST_DEPTH) for mode in found.depths)
-    if deep > MOST_KEPT:
-        room = f"shared memory holds few rows of {deep} elements"
-        return ROWS, KEYS // 2, 1, {"rows": "16 rows of each of four warps", "keys": room, "stages": room}
-    copied = "one is multiplied while the next one comes"
-    if summed > MOST_KEPT:
-        many = f"registers hold sums of {summed} elements for each row"
-        return ROWS, KEYS, 2, {"rows": many, "keys": "as wide as rows", "stages": copied}
-    few = "scores of two products leave registers for the rows' sums"
-    return 2 * ROWS, KEYS // 2, 2, {"rows": "32 rows of each of four warps", "keys": few, "stages": copied}
 
 
 def _share(spec: Spec, found: Walked, rows: int, keys: int, warps: int) -> bool:
@@ -145,14 +135,14 @@ def plan(spec: Spec) -> AttentionPlan:
     threads, tile, modes = warps * WARP, extents(spec, found), moved_in_tiles(spec, found)
     operands: dict[str, Operand] = {}
     lefts, rights = multiplied(found)
-    starts, _ = _placed(_bytes_loaded(spec, found))
+    starts, _ = placed(bytes_loaded(spec, found))
     for name in (*lefts, *rights):
         row = found.rows[0] if name in lefts else found.walked
         of_stages = 1 if name in lefts else stages
         rows = tile[name not in lefts]
         start = starts[len(operands)]
         operands[name] = _operand(spec, spec.tensor(name), row, modes[name], rows, of_stages, start, threads)
-    starts, _ = _placed(_bytes_stored(spec, found))
+    starts, _ = placed(bytes_stored(spec, found))
     storing = WARP if schedule.parts > 1 else threads  # a second kernel stores what parts give: no tile is copied
     outputs = [
         _operand(spec, tensor, found.rows[0], column, tile[0], 1, start, storing)
@@ -190,13 +180,6 @@ def plan(spec: Spec) -> AttentionPlan:
     )
 
 
-def multiplied(found: Walked) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The names of the tensors whose rows a block keeps, and of those of which it walks tiles."""
-    lefts = dict.fromkeys(one.a for one in found.products)
-    outer = (one.product.b for one in found.outer if one.product is not None)
-    return (*lefts,), (*dict.fromkeys((*(one.b for one in found.products), *outer)),)
-
-
 def _operand(
     spec: Spec, tensor: Tensor, row: str, mode: str, rows: int, stages: int, offset: int, threads: int
 ) -> Operand:
@@ -211,54 +194,3 @@ def _operand(
         tensor, row, mode, rows, depth, stages, swizzle, offset, row_layout(rows, depth, run, stages),
         *layouts, (1, rows // tile_rows, depth // tile_depth),
     )  # fmt: skip
-
-
-def smem_bytes(spec: Spec, found: Walked) -> int:
-    """Bytes of shared memory of a block, of a schedule whose words may not fit each other."""
-    return max(_placed(_bytes_loaded(spec, found))[1], _bytes_at_end(spec, found))
-
-
-def _bytes_at_end(spec: Spec, found: Walked) -> int:
-    """The bytes of what goes through shared memory at the end: tiles of outputs, or what warps give of a part."""
-    if not spec.schedule.split:
-        return _placed(_bytes_stored(spec, found))[1]
-    (rows, _), warps = extents(spec, found), spec.schedule.mma.warps or 1
-    given = given_numbers(spec.static[found.columns], len(found.of_rows)) * Dtype.f32.bytes
-    return rows * given * warps if shared_keys(rows, warps) > 1 else 0
-
-
-def _bytes_loaded(spec: Spec, found: Walked) -> list[tuple[int, int]]:
-    """The bytes of the stages of each tensor that is loaded, and of the runs that exchange their places."""
-    (rows, keys), depths = extents(spec, found), moved_in_tiles(spec, found)
-    stages = spec.schedule.pipeline.stages or 1
-    lefts, rights = multiplied(found)
-    tiles = [(rows, name) for name in lefts] + [(stages * keys, name) for name in rights]
-    return [_with_swizzle(spec, spec.tensor(name), depths[name], count) for count, name in tiles]
-
-
-def _bytes_stored(spec: Spec, found: Walked) -> list[tuple[int, int]]:
-    """The same of the tiles of outputs."""
-    rows, _ = extents(spec, found)
-    return [_with_swizzle(spec, tensor, column, rows) for tensor, column in stored_with_columns(spec, found)]
-
-
-def _with_swizzle(spec: Spec, tensor: Tensor, mode: str, rows: int) -> tuple[int, int]:
-    depth, width = spec.static[mode], tensor.dtype.bytes
-    return rows * depth * width, swizzle_of(depth, width)
-
-
-def _placed(sizes: Sequence[tuple[int, int]]) -> tuple[list[int], int]:
-    """Where buffers of these sizes start, one behind the other at multiples of eight runs of their swizzle, and where
-    the last one ends.
-    """
-    starts, end = [], 0
-    for size, swizzle in sizes:
-        start = -(-end // (8 * swizzle)) * 8 * swizzle
-        starts.append(start)
-        end = start + size
-    return starts, end
-
-
-def copies_fit(threads: int, rows: int, depth: int) -> bool:
-    """Whether threads copy a tile in whole rows of accesses."""
-    return copy_layouts(threads, (rows, depth), ACCESS // 2, last=True) is not None

@@ -33,6 +33,8 @@ from cutegen.families.attention.walking_text import (
     row_lines,
     rows_alike,
     rows_block,
+    shared_out,
+    shared_out_constants,
     size_of,
     size_texts,
     tile_constants,
@@ -98,6 +100,7 @@ def kernel_parts(plan: AttentionPlan) -> KernelParts:
         "sizes": [(mode, text) for mode, text in size_texts(plan).items()],
         "places": [(mode, size_of(plan, mode)) for mode in reversed(plan.outer)],
         "outer": list(plan.outer),
+        **shared_out(plan),
         "block_loads": list(length_lines(plan)),
         "reach": [
             *reach_lines(
@@ -133,7 +136,7 @@ def kernel_parts(plan: AttentionPlan) -> KernelParts:
             if x.plan in plan.loaded
         ),
         "fragments": [fragment for pair in plan.pairs for fragment in _of_rows(plan, pair)]
-        + [_of_columns(plan, one) for one in plan.outers],
+        + [*dict.fromkeys(_of_columns(plan, one) for one in plan.outers)],
         "sums": ", ".join(
             [
                 *(f"acc_S{x.suffix} {show(_extents_of_sums(plan, plan.keys_of_warp))}" for x in plan.pairs),
@@ -142,7 +145,9 @@ def kernel_parts(plan: AttentionPlan) -> KernelParts:
         ),
         "pairs": [pair.suffix for pair in plan.pairs],
         "outers": [(x.suffix, block_of(x.values.depth_mode), x.values.tensor.name) for x in plan.outers],
-        "by_columns": [(x.values.tensor.name, x.values.depth_mode, columns_layout(x.values)) for x in plan.outers],
+        "by_columns": [
+            *dict.fromkeys((x.values.tensor.name, x.values.depth_mode, columns_layout(x.values)) for x in plan.outers)
+        ],
         "carried": [
             (rows.held[one.name], 'float("-inf")' if one.function == "max" else "0.0") for one in found.of_rows
         ],
@@ -176,7 +181,7 @@ def kernel_parts(plan: AttentionPlan) -> KernelParts:
         context=context,
         parameters=(
             *(text for pair in parameters for text in pair),
-            *(f"s{x.values.tensor.name}_columns_layout: cute.Layout" for x in plan.outers),
+            *dict.fromkeys(f"s{x.values.tensor.name}_columns_layout: cute.Layout" for x in plan.outers),
             "tiled_mma: cute.TiledMma",
             *([f"{space_name(plan)}: cute.Tensor"] if plan.parts > 1 else []),
         ),
@@ -261,6 +266,7 @@ def constants_of(plan: AttentionPlan) -> tuple[Constant, ...]:
         Constant("SMEM_BYTES", str(plan.smem_bytes), "of shared memory", "schedule.pipeline.stages"),
         *parts_constants(plan),
         *([Constant("MOST_ROWS", "2**31 - 2**12", "", "schedule.tiler")] if plan.packed or plan.parts > 1 else []),
+        *shared_out_constants(plan),
         Constant("MOST_TILES", "2**31 - 1", "", "schedule.tiler"),
     )
 

@@ -71,11 +71,6 @@ class WarpgroupAttentionPlan(WalkingPlan):
         return self.spec.schedule.fast_math and folded(self.walked, self.bounds, names) is not None
 
     @property
-    def shares_out(self) -> bool:
-        """Whether blocks take the tiles of rows of several places together, as walks have different lengths."""
-        return bool(self.outer) and any(bound.row for bound in self.bounds)
-
-    @property
     def takes_turns(self) -> bool:
         """Whether one warpgroup multiplies while another computes."""
         return self.consumers > 1

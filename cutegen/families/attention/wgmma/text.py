@@ -17,6 +17,8 @@ from cutegen.families.attention.walking_text import (
     limits,
     names_of,
     row_lines,
+    shared_out,
+    shared_out_constants,
     size_of,
     size_texts,
     tile_constants,
@@ -24,7 +26,6 @@ from cutegen.families.attention.walking_text import (
 from cutegen.families.attention.wgmma.plan import ROWS, Operand, WarpgroupAttentionPlan
 from cutegen.families.attention.wgmma.roles import body
 
-TOGETHER = 16  # places of the outer modes whose tiles of rows are taken by turns
 LEAST = "2.0**-126"
 CUT_PARTS = {(True, False): "part == 0", (False, True): "part == 1", (True, False, True): "part != 1"}
 
@@ -130,10 +131,8 @@ def kernel_parts(plan: WarpgroupAttentionPlan) -> KernelParts:
         "sizes": [(mode, text) for mode, text in size_texts(plan).items()],
         "places": [(mode, size_of(plan, mode)) for mode in reversed(plan.outer)],
         "length_lines": list(length_lines(plan)),
-        "all_places": " * ".join(size_of(plan, mode) for mode in plan.outer),
         "outer": list(plan.outer),
-        "first_rows_first": not any(bound.last and bound.row > 0 for bound in plan.bounds),
-        "order_of_rows": "the longest ones first",
+        **shared_out(plan),
         "reach": list(reach_lines(plan.bounds, m, n, block_of(m), block_of(n), names.sizes, bool(bounds))),
         "cuts": list(cut_lines(bounds, n, block_of(n), names.sizes)),
         "is_cut": cut,
@@ -220,10 +219,6 @@ def constants_of(plan: WarpgroupAttentionPlan) -> tuple[Constant, ...]:
         Constant("ROWS", "2", "of a thread", "schedule.mma"),
         Constant("STAGES", str(plan.stages), "of each tensor that is walked", "schedule.pipeline.stages"),
         *(Constant(f"{name}_BYTES", str(size), "of a load", "schedule.tiler") for name, size in own),
-        *(
-            [Constant("TOGETHER", str(TOGETHER), "whose tiles are taken by turns", "schedule.tiler")]
-            if plan.shares_out
-            else []
-        ),
+        *shared_out_constants(plan),
         Constant("MOST_TILES", "2**31 - 1", "", "schedule.tiler"),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from cutegen.analysis.words import count
 from cutegen.atoms.targets import WARP
 from cutegen.families.attention.mma_sync.plan import ROWS_OF_WARP, shared_keys
-from cutegen.families.attention.mma_sync.planning import copies_fit, multiplied, smem_bytes
+from cutegen.families.attention.mma_sync.room import copies_fit, multiplied, registers_of, smem_bytes
 from cutegen.families.attention.mma_sync.schedule import Spec
 from cutegen.families.attention.operand_rules import rows
 from cutegen.families.attention.operands import (
@@ -87,9 +87,7 @@ def registers(spec: Spec, say: Say) -> None:
     (m, n), warps = extents(spec, found), spec.schedule.mma.warps or 1
     sharing = shared_keys(m, warps)
     rows, keys = m * sharing // warps, n // sharing
-    columns = sum(spec.static[found.columns_of(one)] for one in found.outer)
-    scores, sums = rows * keys * len(found.products) // WARP, rows * columns // WARP
-    factors = rows * keys * len(found.outer) // (2 * WARP)
+    scores, factors, sums = registers_of(spec, found, rows, keys)
     needed = scores + factors + sums
     if needed <= MOST_REGISTERS:
         return
