@@ -152,7 +152,13 @@ class _Reader:
                     message = (
                         f"`{target}` has an element along {walked}, and the kernel keeps one tile of those at once"
                     )
-                    raise self.wrong(message, value.place, "write what is reduced along it, or a gemm and a row kernel")
+                    help = "write what is reduced along it, or a gemm and a row kernel"
+                    if isinstance(value, Reduce) and (others := self.ordered(self.spans[target] & {*rows})):
+                        inside = f"{value.function}(x, {value.mode})"
+                        for mode in others:
+                            inside = f"{value.function}({inside}, {mode})"
+                        help = f"rows lie along {walked} or along {' and '.join(others)}: reduce along both, `{inside}`"
+                    raise self.wrong(message, value.place, help)
                 self.refuse_reductions(value, walked)
                 elements.append(typed)
             elif isinstance(value, Reduce):
@@ -319,8 +325,9 @@ class _Reader:
 
     def check(self, made: Walked) -> None:
         """That there are products to carry, of one mode more, and that each output has the modes of its rows."""
+        numbers = {typed.target: number for number, typed in self.found}
         place = self.definitions[made.scores.name].place
-        self.number = 0
+        self.number = numbers[made.scores.name]
         if not made.outer:
             help = f"write `sum(cast(p, bf16) * V, {made.walked})` with a tensor V, or `op: gemm` and `op: rowwise`"
             raise self.wrong("nothing computed of the scores is multiplied again", place, help)
@@ -329,6 +336,7 @@ class _Reader:
         values += [(one.name, self.definitions[one.name].place) for one in made.of_rows]
         for name, where in values:
             if extra := self.spans[name] - every - {made.walked, *made.around}:
+                self.number = numbers[name]
                 message = f"`{name}` differs along {_listed(self.ordered(extra))}, which no score has"
                 raise self.wrong(
                     message, where, "multiply it with what is computed of the scores, or use it at the end"
@@ -336,14 +344,17 @@ class _Reader:
         for one in made.outer:
             added = self.ordered(self.spans[one.name] - every)
             if len(added) != 1 or not every <= self.spans[one.name]:
-                where = self.definitions[one.name].place
+                self.number, where = numbers[one.name], self.definitions[one.name].place
                 message = f"the products along {made.walked} add the modes {_listed(added)}, and they add one in all"
                 raise self.wrong(message, where, "write a kernel for each")
         for typed in made.ends:
             meant = meant_by(typed.value, self.definitions, {one.name for one in made.carried})
             used = {node.id for node in walk(meant) if isinstance(node, Local)} & {one.name for one in made.outer}
             if len(used) > 1:
-                message = f"`{typed.target}` needs {_listed(sorted(used))}, which a thread has elements of in turn"
+                self.number = numbers[typed.target]
+                message = (
+                    f"`{typed.target}` follows from {len(used)} products along {made.walked}, and an output from one"
+                )
                 raise self.wrong(message, typed.value.place, "write a kernel for each, and one that joins them")
 
     def ordered(self, modes: frozenset[str]) -> tuple[str, ...]:

@@ -208,7 +208,16 @@ def test_a_sum_goes_along_all_that_is_walked() -> None:
     text = (
         TEXTS["kv"].replace("STAGES", "1").replace("sum(sum(cast(P, bf16) * dO, M), R)", "sum(cast(P, bf16) * dO, M)")
     )
-    assert "CG127" in said(text)
+    assert "CG127" in said(text) and "reduce along both, `sum(sum(x, M), R)`" in said(text)
+
+
+def test_a_mistake_is_said_at_its_statement() -> None:
+    text = TEXTS["q"].replace("STAGES", "1").replace("P * (sum", "P * dO * (sum")
+    with pytest.raises(SpecError) as error:
+        generate(text, "specs/small.yaml")
+    (found,) = error.value.diagnostics
+    line = 1 + next(number for number, one in enumerate(text.splitlines()) if "- dS = " in one)
+    assert "`dS` differs along `E`" in found.message and found.span.line == line
 
 
 def test_warpgroups_take_one_pair() -> None:
