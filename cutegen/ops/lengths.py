@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from cutegen.dtypes import Dtype
 from cutegen.expressions.reducing import rebuilt
@@ -18,8 +18,13 @@ from cutegen.language.tensor import Tensor
 from cutegen.ops.reading_walks import without_widening
 from cutegen.ops.walked import Walked
 
-if TYPE_CHECKING:
-    from cutegen.ops.op import Op
+
+class TakesLengths(Protocol):
+    """An op as it is asked here."""
+
+    name: str
+    takes_lengths: bool
+
 
 CODE = "CG149"
 NEUTRAL = {"sum": 0.0, "max": -math.inf}
@@ -88,7 +93,7 @@ def check_walked_lengths(ctx: Context, found: Walked, tensors: Mapping[str, Tens
         ctx.say(CODE, message, "modes", mode, "of", help=help)
 
 
-def check_lengths(ctx: Context, op: Op, modes: Sequence[Mode], tensors: Sequence[Tensor]) -> bool:
+def check_lengths(ctx: Context, op: TakesLengths, modes: Sequence[Mode], tensors: Sequence[Tensor]) -> bool:
     """Whether modes have lengths as they can; says to `ctx` what is wrong (CG149)."""
     before = len(ctx.found)
     known = tuple(dict.fromkeys(mode for tensor in tensors for mode in tensor.modes))

@@ -397,6 +397,28 @@ schedule:
 targets: [sm_80]
 static: {D: 128, E: 64}
 """
+SPLIT = """\
+cutegen: 1
+kernel: work
+op: contract
+tensors:
+  Q: {shape: [M, R, D], dtype: bf16, major: D, align: 16}
+  K: {shape: [N, D], dtype: bf16, major: D, align: 16}
+  V: {shape: [N, E], dtype: bf16, major: E, align: 16}
+  O: {shape: [M, R, E], dtype: bf16, major: E, align: 16, role: out}
+compute:
+  - s = where(coord(N) <= coord(M), sum(Q * K, D), -inf)
+  - p = exp(s - max(s, N))
+  - O = sum(cast(p, bf16) * V, N) / sum(p, N)
+schedule:
+  split: {N: 2}
+  tiler: {M*R: 16, N: 64}
+  mma: {atom: mma_sync, warps: 1}
+  pipeline: {stages: 2}
+  math: fast
+targets: [sm_80]
+static: {D: 128, E: 64}
+"""
 PROBE = """
 cutegen: 1
 kernel: work
@@ -595,6 +617,8 @@ CHANGES: list[tuple[str, str, Any, set[str]]] = [
         128,
         {"schedule.mma", "schedule.mma.warps", "schedule.pipeline", "schedule.pipeline.stages", "tensors"},
     ),
+    (SPLIT, "schedule.split.N", 3, set()),
+    (SPLIT, "schedule.tiler.M*R", 32, {"schedule.mma", "schedule.mma.warps", "schedule.pipeline", "schedule.split"}),
     (PROBE, "schedule.tv_layout", "((2,2),(2,3)):((1,12),(2,4))", set()),
     (PROBE, "tensors.A.dtype", "i8", {"compute"}),
 ]

@@ -295,7 +295,7 @@ def test_what_is_cut_is_said() -> None:
         (["(4,8):(8,1"], {}, "never closed", ""),
         (["size((4,8))"], {}, "not a layout", "a layout is written"),
         (["(4,8)"], {"threads": True, "tile": "4,4"}, "reaches place 31 and a tile of 4 x 4 has 16", "larger --tile"),
-        (["4:1"], {"threads": True}, "no thread-value layout", "leave out --tv"),
+        (["4:1"], {"threads": True}, "not a thread-value layout", "leave out --tv"),
         (["(4,8)"], {"threads": True, "tile": "4,x"}, "is not the shape of a tile", "16,128"),
         (["(4,8)"], {"threads": True, "tile": "0,8"}, "is not the shape of a tile", "16,128"),
         (["(4,8)"], {"tile": "4,8"}, "a tile is for thread-value layouts", "--tv"),

@@ -130,6 +130,17 @@ ATTENTION: Spec = {
     "targets": ["sm_80"],
     "static": {"D": 128, "E": 128},
 }
+LENGTHS: Spec = {
+    **ATTENTION,
+    "tensors": {
+        "Q": {"shape": ["B", "M", "D"], "dtype": "bf16"},
+        "K": {"shape": ["B", "N", "D"], "dtype": "bf16"},
+        "V": {"shape": ["B", "N", "E"], "dtype": "bf16"},
+        "used": {"shape": ["B"], "dtype": "i32"},
+        "O": {"shape": ["B", "M", "E"], "dtype": "bf16", "role": "out"},
+    },
+    "modes": {"N": {"of": "B", "lengths": "used"}},
+}
 WARPGROUPS: Spec = {
     **ATTENTION,
     "scalars": {"scale": "f32"},
@@ -290,6 +301,9 @@ PERTURBED: dict[str, list[tuple[Spec, str, Any, str]]] = {
     "mode.of": [(SEGMENTS, "modes.M.of", "N", REFUSED)],
     "mode.offsets": [(SEGMENTS, "modes.M.offsets", "A", REFUSED)],
     "tensor.view": [(PACKED, "tensors.G.view", "GU[:, N:]", TEXT), (PACKED, "tensors.G.view", "GU", REFUSED)],
+    "mode.lengths": [
+        (LENGTHS, "modes.N.lengths", "Q", REFUSED),
+    ],
     "mode.blocks": [(BLOCKED, "modes.NB.blocks", "M", TEXT)],
     "mode.size": [(BLOCKED, "modes.NB.size", 64, TEXT)],
     "tensor.role": [(ELEMENTWISE, "tensors.S.role", "out", REFUSED)],

@@ -186,6 +186,7 @@ def record(
     """Compiles a module of the plan for its first target and runs it on one block's worth of data: of the kernel that
     `fills` a workspace, or of the one that writes the output."""
     from cutegen.emulator import TensorArgument, bind, launch, place
+    from cutegen.verification.places import places_for
 
     spec = plan.spec
     made = _built(folder / f"{spec.kernel}.py", text, spec.targets[0])
@@ -205,6 +206,8 @@ def record(
         data = np.zeros(elements * dtype.itemsize + 2 * LINE, np.uint8)
         data = data[-data.ctypes.data % LINE :][: elements * dtype.itemsize].view(dtype)
         view = np.lib.stride_tricks.as_strided(data, shape, tuple(s * dtype.itemsize for s in strides))
+        if name not in spaces and (chosen := places_for(spec, name, found.sizes, number)) is not None:
+            view[...] = chosen.numpy()
         bound.append(bind(view, name, "inout", place(view.ctypes.data, number)))
         arguments.append(TensorArgument(bound[-1].at, shape, strides, kind, bits))
         found.strides[name], found.bases[name] = strides, bound[-1].at

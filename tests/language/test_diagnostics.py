@@ -124,7 +124,7 @@ CASES = [
      "CG143", "at 9 places, and there are 2 along V"),
     (TAKEN, "compute: Y = W", "  Z: {shape: [S, D], dtype: bf16, role: out, at: {S: ids}}\n"
      "compute: [Y = W, Z = W]\nstatic: «{T: 9, S: 8}", "CG143", "at 9 places, and there are 8 along S"),
-    (GEMM, "A: {shape: [M, K]", "A: {at: {M: «B}, shape: [M, K]", "CG143", "along `M` of `A` are f16 in `B`"),
+    (GEMM, "A: {shape: [M, K]", "A: {at: {M: «B}, shape: [M, K]", "CG143", "the places along `M` of `A`, is f16"),
     (GEMM, "A: {shape: [M, K]", "rows: {shape: [M], dtype: i32}\n  A: {«at: {T: rows}, shape: [T, K]",
      "CG143", "only `mma_sync` multiplies such rows"),
     # segments

@@ -65,7 +65,7 @@ def test_the_case_has_several_blocks_and_uses_every_stage_again(kernel: str) -> 
         return
     assert 1 < blocks <= 16
     work = spec.operation.multiply_adds(spec, case.sizes) or prod(case.sizes.values())
-    assert work < 1 << 24  # small enough for any executor
+    assert work < 1 << 26  # small enough for any executor
     for mode in spec.operation.contracted(spec):
         assert case.sizes[mode] > (stages or 1) * module.plan.tile[mode]
     for mode in spec.by_element.output.shape:

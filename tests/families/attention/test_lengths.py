@@ -128,8 +128,8 @@ MISTAKES = {
     | {
         "values that do not exist": (
             "if group == 0:\n                    beyond", "if group == 7:\n                    beyond"),
-        "values of one place that does not exist": ("beyond * BLK_E + thr", "(beyond + 1) * BLK_E + thr"),
-        "values of the last place that exists": ("beyond * BLK_E + thr", "(beyond - 1) * BLK_E + thr"),
+        "values of one place that does not exist": ("* BLK_N) * BLK_E + thr", "* BLK_N + 1) * BLK_E + thr"),
+        "values of the last place that exists": ("* BLK_N) * BLK_E + thr", "* BLK_N - 1) * BLK_E + thr"),
         "values that another warpgroup still writes": (
             "                cute.arch.barrier(barrier_id=4, number_of_threads=256)\n", ""),
         "values that have not come": ("                cute.arch.mbarrier_wait(full_V, 0)\n                if group",

@@ -171,7 +171,7 @@ def test_exchanges_and_their_barriers_are_those_of_the_text(name: str) -> None:
     assert [len(told) + len(read)] == ([int(n) for n in allocated] or [0])
     assert all(pair == [plan.cluster * plan.threads // 32, 0] for pair in read)
     assert any("cluster" in label for label, *_ in found) == ("cluster_arrive" in text)
-    assert any(label == "bar.sync, end" for label, *_ in found) == ("before the partial results of" in text)
+    assert any(label == "bar.sync, end" for label, *_ in found) == ("before the next rows overwrite" in text)
 
 
 # ------------------------------------------------------------------------------------------------------------- pieces

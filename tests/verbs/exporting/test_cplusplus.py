@@ -154,6 +154,7 @@ def test_workspaces_have_the_sizes_that_python_gives_them(tmp_path: Path) -> Non
     odd = generate(ODD, "specs/odd.yaml").modules[1]
     modules = [odd, *modules_of_specs().values()]
     modules = [m for m in modules if m.spec.family.kernel_parts(m.plan).workspaces is not None]
+    modules = [m for m in modules if "_multiprocessors(" not in m.text]  # whose spaces depend on the GPU
     assert len(modules) > 5
     write(tmp_path, modules)
     wanted, calls = [], []
