@@ -145,7 +145,10 @@ def full_sizes(plan: Plan, fills: WorkspacePlan | None = None) -> dict[str, int]
         sizes |= dict(zip((fills.mode, fills.k), fills.tile, strict=True))
     for mode, divisor in spec.divisible.items():
         sizes[mode] = -(-sizes[mode] // divisor) * divisor
-    return sizes | dict(spec.static)
+    sizes |= dict(spec.static)
+    for mode, index in (pair for tensor in spec.tensors for pair in tensor.at if pair[0] not in spec.static):
+        sizes[mode] = max(sizes[mode], prod(sizes[one] for one in spec.tensor(index).shape))  # a place for each element
+    return sizes
 
 
 def strides_apart(tensor: Tensor, sizes: Mapping[str, int], static: Mapping[str, int]) -> tuple[int, ...]:
