@@ -406,7 +406,10 @@ def chosen(path: Path) -> list[str]:
     kernels those without sums over the rows, whose memory the recorder does not make, and those whose blocks have rows
     of their own, of which it runs one; of kernels of several cases none, each being one of those."""
     modules = {name: m for name, m in modules_of(path.stem).items() if len(m.plan.kernels) == 1}
-    if any(m.plan.spec.segments is not None for m in modules.values()):  # the recorder makes no ends of segments
+    specs = [module.plan.spec for module in modules.values()]
+    if any(spec.segments is not None or any(t.at for t in spec.tensors) for spec in specs):
+        return []  # the recorder makes no ends of segments, and no places
+    if any(spec.op == "contract" for spec in specs):  # whose blocks walk modes that it has one tile of
         return []
     rows = [m.plan for m in modules.values() if isinstance(m.plan, RowwisePlan)]
     if any(plan.program.columns or plan.cluster > 1 for plan in rows):

@@ -145,10 +145,7 @@ def full_sizes(plan: Plan, fills: WorkspacePlan | None = None) -> dict[str, int]
         sizes |= dict(zip((fills.mode, fills.k), fills.tile, strict=True))
     for mode, divisor in spec.divisible.items():
         sizes[mode] = -(-sizes[mode] // divisor) * divisor
-    sizes |= dict(spec.static)
-    for mode, index in (pair for tensor in spec.tensors for pair in tensor.at if pair[0] not in spec.static):
-        sizes[mode] = max(sizes[mode], prod(sizes[one] for one in spec.tensor(index).shape))  # a place for each element
-    return sizes
+    return sizes | dict(spec.static)
 
 
 def strides_apart(tensor: Tensor, sizes: Mapping[str, int], static: Mapping[str, int]) -> tuple[int, ...]:
@@ -189,7 +186,6 @@ def record(
     """Compiles a module of the plan for its first target and runs it on one block's worth of data: of the kernel that
     `fills` a workspace, or of the one that writes the output."""
     from cutegen.emulator import TensorArgument, bind, launch, place
-    from cutegen.verification.places import places_for
 
     spec = plan.spec
     made = _built(folder / f"{spec.kernel}.py", text, spec.targets[0])
@@ -209,8 +205,6 @@ def record(
         data = np.zeros(elements * dtype.itemsize + 2 * LINE, np.uint8)
         data = data[-data.ctypes.data % LINE :][: elements * dtype.itemsize].view(dtype)
         view = np.lib.stride_tricks.as_strided(data, shape, tuple(s * dtype.itemsize for s in strides))
-        if name not in spaces and (chosen := places_for(spec, name, found.sizes, number)) is not None:
-            view[...] = chosen.numpy()
         bound.append(bind(view, name, "inout", place(view.ctypes.data, number)))
         arguments.append(TensorArgument(bound[-1].at, shape, strides, kind, bits))
         found.strides[name], found.bases[name] = strides, bound[-1].at
