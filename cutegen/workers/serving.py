@@ -7,6 +7,7 @@ import json
 import os
 import pickle
 import select
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, TextIO
@@ -70,6 +71,7 @@ def serve(start: Callable[[Tell], Callable[[Any], Any]]) -> None:
         except Refused as problem:
             tell("refused", problem.errno)
             return
+        sys.stdout.flush()  # so that what a job prints is in the log of no later one
         if isinstance(result, Last):
             tell("last", result.result)
             return
