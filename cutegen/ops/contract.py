@@ -67,7 +67,7 @@ class Contract(Op):
 
     name = "contract"
     called = ("attention", "sdpa", "flash_attention", "einsum")
-    summary = "two products, `sum(Q * K, D)` and a second one of what is computed from the first, as in attention"
+    summary = "products `sum(Q * K, D)`, and products of what is computed from them, as in attention and its gradients"
     has_reductions = has_lengths = takes_lengths = True
     rate = "TFLOP/s"
     reserved = frozenset((

@@ -25,6 +25,7 @@ from cutegen.ops.walked import Carried, Walked
 
 INDENT = 8
 MINUS_INFINITY = 'float("-inf")'
+RELATIVE_TO_ZERO = "# While all scores are -inf, they are taken relative to 0: -inf - (-inf) would be NaN"
 
 
 @dataclass
@@ -264,7 +265,7 @@ class TileText:
         held, above = self.held[one.name], self.above[one.name]
         yield f"largest = cutlass.Float32({values}.reduce(cute.ReductionOp.MAX, {MINUS_INFINITY}, 0))"
         yield f"largest = cute.arch.fmax(quad_max(largest), {held}[row], nan=True)"
-        yield "# While all scores are -inf, they are taken relative to 0: -inf - (-inf) would be NaN"
+        yield RELATIVE_TO_ZERO
         yield f"{above} = cutlass.Float32(0.0) if largest == {MINUS_INFINITY} else largest"
         if any(other.above == one.name for other in self.walked.carried):
             fast = ", fastmath=True" if self.spec.schedule.fast_math else ""

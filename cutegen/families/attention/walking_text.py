@@ -136,7 +136,6 @@ def shared_out(plan: WalkingPlan) -> dict[str, Any]:
     return {
         "all_places": " * ".join(size_of(plan, mode) for mode in plan.outer),
         "first_rows_first": not any(bound.last and bound.row > 0 for bound in plan.bounds),
-        "order_of_rows": "the longest ones first",
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -11,7 +12,7 @@ from cutegen.expressions.places import joined
 from cutegen.families.attention.mma_sync.filling import ENOUGH, FEWEST, RESIDENT
 from cutegen.families.attention.mma_sync.plan import MERGE_VECTOR, AttentionPlan
 from cutegen.families.attention.row_text import RowText
-from cutegen.families.attention.tile_text import MINUS_INFINITY
+from cutegen.families.attention.tile_text import MINUS_INFINITY, RELATIVE_TO_ZERO
 from cutegen.families.attention.walking_text import block_of, length_lines, names_of, rows_block, size_of
 from cutegen.language.model import Tensor
 from cutegen.ops.walked import Carried
@@ -93,7 +94,7 @@ def merge_lines(plan: AttentionPlan, rows: RowText) -> Iterator[str]:
         if one.function == "max":
             above, (before, own) = rows.above[one.name], grown[one.name]
             yield f"largest = cute.arch.fmax({given}, {held}, nan=True)"
-            yield "# What is relative to an infinity would be NaN: all of it is 0 so far"
+            yield RELATIVE_TO_ZERO
             yield f"{above} = cutlass.Float32(0.0) if largest == {MINUS_INFINITY} else largest"
             yield f"{before} = cute.math.exp({held} - {above}{fast})"
             yield f"{own} = cute.math.exp({given} - {above}{fast})"
@@ -150,7 +151,7 @@ def context_of(plan: AttentionPlan, main: RowText) -> dict[str, Any]:
     ]
     return {
         "parts": plan.parts,
-        "part_lines": [f"{names} = {text}" for names, text in part_lines(parts_text(plan))],
+        "part_lines": [f"{targets} = {text}" for targets, text in part_lines(parts_text(plan))],
         "parts_text": parts_text(plan),
         "merged_parts": merged_parts(plan),
         **_space(plan),
@@ -192,10 +193,4 @@ def _space(plan: AttentionPlan) -> dict[str, Any]:
 
 def _names(text: str, name: str) -> bool:
     """Whether a text has a name as a word."""
-    before, _, after = (f" {text} ").partition(name)
-    while after:
-        if not (before[-1].isalnum() or before[-1] == "_" or after[0].isalnum() or after[0] == "_"):
-            return True
-        head, _, after = after.partition(name)
-        before = before + name + head
-    return False
+    return re.search(rf"\b{re.escape(name)}\b", text) is not None

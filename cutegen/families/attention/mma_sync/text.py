@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -114,7 +114,7 @@ def kernel_parts(plan: AttentionPlan) -> KernelParts:
             ),
             *_around_lines(plan),
         ],
-        "around": [(mode, size) for mode, size in size_texts(plan).items() if mode in found.around],
+        "tile_places": list(_tile_places(plan)),
         "M": found.rows[0],
         "packs": bool(plan.packed),
         "row_names": ", ".join(plan.row_modes),
@@ -145,6 +145,8 @@ def kernel_parts(plan: AttentionPlan) -> KernelParts:
         ),
         "pairs": [pair.suffix for pair in plan.pairs],
         "outers": [(x.suffix, block_of(x.values.depth_mode), x.values.tensor.name) for x in plan.outers],
+        "reused": _reused([x.name for x in operands[loaded:]]),
+        "transposed": _transposed([*dict.fromkeys(x.values.tensor.name for x in plan.outers)]),
         "by_columns": [
             *dict.fromkeys((x.values.tensor.name, x.values.depth_mode, columns_layout(x.values)) for x in plan.outers)
         ],
@@ -190,6 +192,33 @@ def kernel_parts(plan: AttentionPlan) -> KernelParts:
         nvgpu=("cpasync", "warp"),
         nvgpu_path="schedule.mma",
     )
+
+
+def _tile_places(plan: AttentionPlan) -> Iterator[str]:
+    """The statements that find where a tile starts along the walked mode, and its places along those around it."""
+    found = plan.walked
+    if not found.around:
+        yield f"start = (first_tile + tile) * {block_of(found.walked)}"
+        return
+    yield f"start = (first_tile + tile % tiles) * {block_of(found.walked)}"
+    for number, mode in enumerate(found.around):
+        before = " * ".join(["tiles", *(f"size_{other}" for other in found.around[:number])])
+        place = f"tile // ({before})" if number else f"tile // {before}"
+        yield f"at_{mode} = {place}" + f" % size_{mode}" * (len(found.around) > 1)
+
+
+def _reused(names: Sequence[str]) -> str:
+    """Words of a comment on the end of the stages: the tiles of outputs take their memory, if any do."""
+    if not names:
+        return ""
+    tiles, reuse = ("tile", "reuses") if len(names) == 1 else ("tiles", "reuse")
+    return f"; at the end the {tiles} of {' and '.join(names)} {reuse} their memory"
+
+
+def _transposed(names: Sequence[str]) -> str:
+    """Which stages products along the walk read, for a comment."""
+    read = "the second product reads it" if len(names) == 1 else "the second products read them"
+    return f"{' and '.join(names)} transposed, as {read}"
 
 
 def _around_lines(plan: AttentionPlan) -> Iterator[str]:

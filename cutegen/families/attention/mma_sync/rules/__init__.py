@@ -22,7 +22,7 @@ from cutegen.lint.rule import Rule, Say
 from cutegen.lint.trial import changed, first_that_works, written
 from cutegen.ops.contract import walked_of
 
-MOST_REGISTERS = 255  # of a thread: arrays that need more are in local memory, some 50 times as slow
+MOST_REGISTERS = 255  # of a thread: arrays that need more are in local memory, 30 times as slow or worse
 
 
 def one_pair(spec: Spec, say: Say) -> None:
