@@ -159,6 +159,7 @@ class Fragment(Statement):
     buffer: str  # its variable
     mma: str = "tiled_mma"
     thread: str = "thr_mma"
+    view: str = ""  # a variable for the same cells in another layout, if products read them so
 
     def acts(self, at: Acting) -> Iterator[Act]:
         at.fragments[self.name] = tuple(name for name, one in at.allocated.items() if one.variable == self.buffer)

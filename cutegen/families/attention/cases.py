@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from typing import Any
 
 from cutegen.dtypes import Dtype
 from cutegen.expressions.tree import Binary, Local, Name, walk
@@ -13,7 +14,7 @@ from cutegen.verification.case_request import CaseRequest
 from cutegen.verification.case_requests import ROUNDS
 
 
-def requests(plan: WalkingPlan, tiles: Mapping[str, int]) -> Iterator[CaseRequest]:
+def requests(plan: WalkingPlan[Any], tiles: Mapping[str, int]) -> Iterator[CaseRequest]:
     """The cases, in their order. Scalars that scale the scores are such that many of a row count: where numbers are
     whole, so that exponentials are powers of two, which 16 bits hold. Those that bound the walk are of all sizes.
     """
@@ -34,7 +35,7 @@ def requests(plan: WalkingPlan, tiles: Mapping[str, int]) -> Iterator[CaseReques
         )
 
 
-def _scales(plan: WalkingPlan) -> list[str]:
+def _scales(plan: WalkingPlan[Any]) -> list[str]:
     """The scalars that scores are multiplied by."""
     scalars, found = {s.name for s in plan.spec.scalars if s.dtype is Dtype.f32}, dict[str, None]()
     for typed in plan.walked.elements:
@@ -47,7 +48,7 @@ def _scales(plan: WalkingPlan) -> list[str]:
     return list(found)
 
 
-def _requests(plan: WalkingPlan) -> Iterator[CaseRequest]:
+def _requests(plan: WalkingPlan[Any]) -> Iterator[CaseRequest]:
     spec = plan.spec
     m, n = plan.rows_mode, plan.walked.walked
     rows, keys = plan.row_block, plan.key_block
@@ -96,7 +97,7 @@ def _requests(plan: WalkingPlan) -> Iterator[CaseRequest]:
     yield CaseRequest(f"{m} = 0", "an empty output: nothing is launched, nothing is written", sizes(0, keys))
 
 
-def _packed(plan: WalkingPlan) -> Iterator[CaseRequest]:
+def _packed(plan: WalkingPlan[Any]) -> Iterator[CaseRequest]:
     """Cases of tiles whose rows are places of several modes: a tile, one row more, and tiles that begin within one of
     the places of the first mode.
     """
@@ -115,7 +116,7 @@ def _packed(plan: WalkingPlan) -> Iterator[CaseRequest]:
         yield CaseRequest(f"rows of {last}, {of_first} times {of_last}", why, sizes, data="integers")
 
 
-def _of_lengths(plan: WalkingPlan, sizes: Callable[..., dict[str, int]]) -> Iterator[CaseRequest]:
+def _of_lengths(plan: WalkingPlan[Any], sizes: Callable[..., dict[str, int]]) -> Iterator[CaseRequest]:
     """Lengths beside tiles of the walked mode, where it has some: none, all and more than all, and a number below 0."""
     if plan.lengths is None:
         return

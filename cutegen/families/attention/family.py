@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from cutegen.verification.case_request import CaseRequest
 
 S = TypeVar("S", bound=Schedule)
-P = TypeVar("P", bound=WalkingPlan)
+P = TypeVar("P", bound=WalkingPlan[Any])
 
 
 class WalkingFamily(Family[S, P]):

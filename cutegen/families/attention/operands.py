@@ -55,6 +55,34 @@ def stored_with_columns(spec: KernelSpec, found: Walked) -> tuple[tuple[Tensor, 
     return tuple(pairs)
 
 
+def multiplied(found: Walked) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The names of the tensors whose rows a block keeps, and of those of which it walks tiles."""
+    lefts = dict.fromkeys(one.a for one in found.products)
+    outer = (one.product.b for one in found.outer if one.product is not None)
+    return (*lefts,), (*dict.fromkeys((*(one.b for one in found.products), *outer)),)
+
+
+def vectors_of(spec: KernelSpec, found: Walked) -> tuple[Tensor, ...]:
+    """The tensors of which a tile reads one vector along the walked mode, the same for all of its rows."""
+    moved, others = moved_in_tiles(spec, found), {*found.rows, *found.every_columns}
+    read = (tensor for tensor in spec.inputs if tensor.name not in moved)
+    return tuple(x for x in read if found.walked in x.shape and others.isdisjoint(x.shape))
+
+
+def taken_places(spec: KernelSpec, found: Walked) -> dict[str, str]:
+    """The outputs whose tiles can take the places of tiles of left tensors at the end, each with that tensor: its rows
+    have as many bytes.
+    """
+    depths, taken = moved_in_tiles(spec, found), dict[str, str]()
+    lefts, _ = multiplied(found)
+    for output, column in stored_with_columns(spec, found):
+        size = spec.static[column] * output.dtype.bytes
+        alike = (x for x in lefts if spec.static[depths[x]] * spec.tensor(x).dtype.bytes == size)
+        if (left := next((x for x in alike if x not in taken.values()), None)) is not None:
+            taken[output.name] = left
+    return taken
+
+
 def moved_in_tiles(spec: KernelSpec, found: Walked) -> dict[str, str]:
     """The tensors that are multiplied, and the outputs with columns, by their names: each with its contiguous mode."""
     depths = {name: one.mode for one in found.products for name in (one.a, one.b)}

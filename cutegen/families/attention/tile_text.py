@@ -38,6 +38,7 @@ class TileText:
     masked: str | None
     whole: bool
     bounds: tuple[Bound, ...] = ()  # of the walked mode
+    vectors: frozenset[str] = frozenset()  # tensors that a tile has in shared memory
     deferred: bool = False  # the registers of factors and sums are in use while a tile's statements run
     variables: Variables = field(init=False)
     folded: Folded | None = field(init=False, default=None)
@@ -78,7 +79,7 @@ class TileText:
             return [f"{variable} = m{tensor.name}[{index}]"]
         (mode,) = along
         size, start = self.names.sizes[mode], "start" if mode == self.walked.walked else "0"
-        where = f"m{tensor.name}[{index}]" if len(tensor.shape) > 1 else f"m{tensor.name}"
+        where = self.vector(tensor)
         text = f"{variable} = loaded({where}, {self.names.offsets[mode]}, {start}, {size}).load()"
         if len(text) <= WIDTH - INDENT - 4:
             return [text]
@@ -86,6 +87,14 @@ class TileText:
             f"{variable} = {where}",
             f"{variable} = loaded({variable}, {self.names.offsets[mode]}, {start}, {size}).load()",
         ]
+
+    def vector(self, tensor: Tensor) -> str:
+        """The vector of a tensor along the walked mode that a block reads."""
+        return f"m{tensor.name}[{self.index(tensor)}]" if len(tensor.shape) > 1 else f"m{tensor.name}"
+
+    def fetched(self, tensor: Tensor) -> str:
+        """The variable of a thread's elements of such a vector on their way to shared memory."""
+        return f"{self.inputs[tensor.name].removesuffix('_values')}_fetched"
 
     def loads(self, of_rows: bool, names: Iterable[str]) -> list[str]:
         """The loads of these tensors that differ from row to row, or that do not."""
@@ -320,5 +329,5 @@ class TileText:
     def tile_loads(self) -> list[str]:
         """The loads of a tile that all of its rows share."""
         names = self.read_by([*(typed.value for typed in self.in_tile()), *map(terms_of, self.walked.carried)])
-        shared = [t for t in self.elements if t.name in names and not self.names.differ(t)]
+        shared = [t for t in self.elements if t.name in names - self.vectors and not self.names.differ(t)]
         return [line for t in shared for line in self.load(t)]

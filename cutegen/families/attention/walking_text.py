@@ -10,7 +10,7 @@ from cutegen.expressions.parsing import coords
 from cutegen.expressions.places import joined
 from cutegen.expressions.tree import lengths
 from cutegen.families.attention.operands import moved_in_tiles
-from cutegen.families.attention.plan import WalkingPlan, suffix_of
+from cutegen.families.attention.plan import Moved, WalkingPlan, suffix_of
 from cutegen.families.attention.row_printers import Names
 from cutegen.ops.walked import Walked
 
@@ -20,12 +20,12 @@ def block_of(mode: str) -> str:
     return f"BLK_{mode.upper()}"
 
 
-def rows_block(plan: WalkingPlan) -> str:
+def rows_block(plan: WalkingPlan[Moved]) -> str:
     """The constant for the rows of a tile."""
     return "BLK_ROWS" if plan.packed else block_of(plan.rows_mode)
 
 
-def names_of(plan: WalkingPlan) -> Names:
+def names_of(plan: WalkingPlan[Moved]) -> Names:
     """The variables of the kernel for places, columns and sizes."""
     found = plan.walked
     of_columns = {mode: suffix_of(number) for number, mode in enumerate(found.every_columns)}
@@ -38,7 +38,7 @@ def names_of(plan: WalkingPlan) -> Names:
     )
 
 
-def row_lines(plan: WalkingPlan) -> list[str]:
+def row_lines(plan: WalkingPlan[Moved]) -> list[str]:
     """The statements that find the places of row `row` of a thread."""
     place = f"row_tile * {rows_block(plan)} + rows[row]"
     if not plan.packed:
@@ -51,7 +51,7 @@ def row_lines(plan: WalkingPlan) -> list[str]:
     return lines
 
 
-def rows_alike(plan: WalkingPlan) -> str:
+def rows_alike(plan: WalkingPlan[Moved]) -> str:
     """How many rows next to each other are alike in the mode that varies least; empty: one."""
     return _product([f"size_{mode}" for mode in plan.packed])
 
@@ -60,7 +60,7 @@ def _product(factors: Sequence[str]) -> str:
     return f"({' * '.join(factors)})" if len(factors) > 1 else "".join(factors)
 
 
-def size_of(plan: WalkingPlan, mode: str) -> str:
+def size_of(plan: WalkingPlan[Moved], mode: str) -> str:
     """The size of a mode, of a tensor that has it."""
     if mode in plan.spec.static:
         return str(plan.spec.static[mode])
@@ -68,7 +68,7 @@ def size_of(plan: WalkingPlan, mode: str) -> str:
     return f"m{tensor.name}.shape[{tensor.shape.index(mode)}]"
 
 
-def length_lines(plan: WalkingPlan) -> Iterator[str]:
+def length_lines(plan: WalkingPlan[Moved]) -> Iterator[str]:
     """The statement that makes the size of the walked mode the length at a block's place."""
     if plan.lengths is not None:
         mode, of, used = plan.lengths
@@ -76,7 +76,7 @@ def length_lines(plan: WalkingPlan) -> Iterator[str]:
         yield f"size_{mode} = cutlass.max(cutlass.min(m{used}[at_{of}], {size_of(plan, mode)}), 0)"
 
 
-def size_texts(plan: WalkingPlan) -> dict[str, str]:
+def size_texts(plan: WalkingPlan[Moved]) -> dict[str, str]:
     """The sizes that the kernel asks for: of rows, of the walked mode, and those that statements name."""
     found = plan.walked
     _, asked = asked_modes(found)
@@ -89,7 +89,7 @@ def size_texts(plan: WalkingPlan) -> dict[str, str]:
     return {mode: size_of(plan, mode) for mode in modes}
 
 
-def tile_constants(plan: WalkingPlan) -> Iterator[Constant]:
+def tile_constants(plan: WalkingPlan[Moved]) -> Iterator[Constant]:
     """The extents of tiles."""
     found = plan.walked
     rows, keys = joined(plan.row_modes), found.walked
@@ -101,13 +101,13 @@ def tile_constants(plan: WalkingPlan) -> Iterator[Constant]:
         yield Constant(block_of(mode), str(plan.tile[mode]), "", "static")
 
 
-def grid(plan: WalkingPlan) -> list[str]:
+def grid(plan: WalkingPlan[Moved]) -> list[str]:
     """The factors of the number of blocks."""
     rows = " * ".join(size_of(plan, mode) for mode in plan.row_modes)
     return [f"cute.ceil_div({rows}, {rows_block(plan)})", *(size_of(plan, mode) for mode in plan.outer)]
 
 
-def limits(plan: WalkingPlan, parts: int = 1) -> tuple[Limit, ...]:
+def limits(plan: WalkingPlan[Moved], parts: int = 1) -> tuple[Limit, ...]:
     """The limit of a number of tiles that 32 bits count, and of rows where all of them are counted."""
     rows = [f'sizes["{mode}"]' for mode in plan.row_modes]
     outer = [f'sizes["{mode}"]' for mode in plan.outer]
@@ -131,7 +131,7 @@ def asked_modes(found: Walked) -> tuple[set[str], set[str]]:
 TOGETHER = 16  # places of the outer modes whose tiles of rows are taken by turns
 
 
-def shared_out(plan: WalkingPlan) -> dict[str, Any]:
+def shared_out(plan: WalkingPlan[Moved]) -> dict[str, Any]:
     """The context of the template for blocks that take the tiles of several places together."""
     return {
         "all_places": " * ".join(size_of(plan, mode) for mode in plan.outer),
@@ -139,7 +139,57 @@ def shared_out(plan: WalkingPlan) -> dict[str, Any]:
     }
 
 
-def shared_out_constants(plan: WalkingPlan) -> Iterator[Constant]:
+def shared_out_constants(plan: WalkingPlan[Moved]) -> Iterator[Constant]:
     """The number of places whose tiles are taken together."""
     if plan.shares_out:
         yield Constant("TOGETHER", str(TOGETHER), "whose tiles are taken by turns", "schedule.tiler")
+
+
+def tile_places(plan: WalkingPlan[Moved]) -> Iterator[str]:
+    """The statements that find where a tile starts along the walked mode, and its places along those around it."""
+    found = plan.walked
+    if not found.around:
+        yield f"start = (first_tile + tile) * {block_of(found.walked)}"
+        return
+    yield f"start = (first_tile + tile % tiles) * {block_of(found.walked)}"
+    for number, mode in enumerate(found.around):
+        before = " * ".join(["tiles", *(f"size_{other}" for other in found.around[:number])])
+        place = f"tile // ({before})" if number else f"tile // {before}"
+        yield f"at_{mode} = {place}" + f" % size_{mode}" * (len(found.around) > 1)
+
+
+def around_lines(plan: WalkingPlan[Moved]) -> Iterator[str]:
+    """The statements that find how many tiles are walked in all, where other modes are walked around theirs."""
+    found = plan.walked
+    if found.around:
+        yield f"# All of these tiles for each place of {', '.join(found.around)}"
+        size = f"size_{found.walked}" if plan.lengths is None else size_of(plan, found.walked)  # not that which exists
+        yield f"every_tile = cute.ceil_div({size}, {block_of(found.walked)})"
+        yield " * ".join(["rounds = tiles", *(f"size_{mode}" for mode in found.around)])
+
+
+def walked_tiles(plan: WalkingPlan[Moved]) -> str:
+    """The number of tiles that are walked."""
+    return "rounds" if plan.walked.around else "tiles"
+
+
+def walked_tile(plan: WalkingPlan[Moved]) -> str:
+    """Which of all tiles of the tensors that are walked comes in a round."""
+    return "tile // tiles * every_tile + first_tile + tile % tiles" if plan.walked.around else "first_tile + tile"
+
+
+def sums_of(plan: WalkingPlan[Moved], output: str) -> str:
+    """The suffix of the sums that an output with columns follows from."""
+    outer = plan.walked.outer_of(output)
+    return next(one.suffix for one in plan.outers if outer is not None and one.name == outer.name)
+
+
+def columns_asked(plan: WalkingPlan[Moved], asked: set[str]) -> Iterator[tuple[str, str, str, str]]:
+    """The modes of columns whose coordinates are asked for: the suffix of the variables of each, the mode, its extent,
+    and the suffix of sums that have it.
+    """
+    found = plan.walked
+    for number, mode in enumerate(found.every_columns):
+        if mode in asked:
+            one = next(one for one in plan.outers if one.values.depth_mode == mode)
+            yield suffix_of(number), mode, block_of(mode), one.suffix

@@ -6,6 +6,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from attention_gradients_kit import STATEMENTS, spec
 from sweep_kit import sampled
 from tree_mistakes import about, mistakes
 
@@ -24,40 +25,8 @@ from cutegen.verification.runner import verify_case
 
 torch = pytest.importorskip("torch")
 
-HEAD = """\
-cutegen: 1
-kernel: small
-op: contract
-tensors:
-  Q: {shape: [B, M, G, R, D], dtype: bf16}
-  K: {shape: [B, N, G, D], dtype: bf16}
-  V: {shape: [B, N, G, E], dtype: bf16}
-  dO: {shape: [B, M, G, R, E], dtype: bf16}
-  lse: {shape: [B, G, R, M], dtype: f32}
-  delta: {shape: [B, G, R, M], dtype: f32}
-"""
-DQ = "  dQ: {shape: [B, M, G, R, D], dtype: bf16, role: out}\n"
-DKV = """\
-  dK: {shape: [B, N, G, D], dtype: bf16, role: out}
-  dV: {shape: [B, N, G, E], dtype: bf16, role: out}
-"""
-SCORES = """\
-scalars: {scale: f32}
-compute:
-  - S = where(coord(N) - len(N) <= coord(M) - len(M), sum(Q * K, D) * scale, -inf)
-  - P = exp(S - lse)
-  - dS = P * (sum(dO * V, E) - delta)
-"""
-REST = "static: {D: 32, E: 48}\nschedule: {tiler: {M: 32, N: 32}, pipeline: {stages: STAGES}}\ntargets: [sm_80]\n"
-TEXTS = {
-    "q": HEAD + DQ + SCORES + "  - dQ = sum(cast(dS, bf16) * K, N) * scale\n" + REST,
-    "kv": HEAD
-    + DKV
-    + SCORES
-    + "  - dV = sum(sum(cast(P, bf16) * dO, M), R)\n  - dK = sum(sum(cast(dS, bf16) * Q, M), R) * scale\n"
-    + REST,
-}
 OUTER = {"B": 2, "G": 2, "R": 2, "D": 32, "E": 48}
+TEXTS = {kind: spec(kind, "sm_80", 32, 32, 2) for kind in STATEMENTS}
 CASES = (
     Case("tiles", "", {**OUTER, "M": 37, "N": 101}, "padded", "random", 1, {"scale": 0.2}),
     Case("more rows", "", {**OUTER, "M": 101, "N": 37}, "compact", "random", 2, {"scale": 0.2}),
@@ -67,7 +36,7 @@ CASES = (
 
 @cache
 def made(kind: str, stages: int = 2) -> Module:
-    return generate(TEXTS[kind].replace("STAGES", str(stages)), "specs/small.yaml").modules[0]
+    return generate(spec(kind, "sm_80", 32, 32, stages), "specs/small.yaml").modules[0]
 
 
 def plan(kind: str, stages: int = 2) -> AttentionPlan:
@@ -200,30 +169,22 @@ def said(text: str) -> str:
 
 
 def test_a_second_product_has_the_modes_of_the_first() -> None:
-    text = TEXTS["q"].replace("STAGES", "1").replace("  dO: {shape: [B, M, G, R, E]", "  dO: {shape: [B, M, G, E]")
+    text = TEXTS["q"].replace("  dO: {shape: [B, M, G, R, E]", "  dO: {shape: [B, M, G, E]")
     assert "CG127 a second product of two tensors has the modes `B`, `M`, `G`, `N`, and the first one has" in said(text)
 
 
 def test_a_sum_goes_along_all_that_is_walked() -> None:
-    text = (
-        TEXTS["kv"].replace("STAGES", "1").replace("sum(sum(cast(P, bf16) * dO, M), R)", "sum(cast(P, bf16) * dO, M)")
-    )
+    text = TEXTS["kv"].replace("sum(sum(cast(P, bf16) * dO, M), R)", "sum(cast(P, bf16) * dO, M)")
     assert "CG127" in said(text) and "reduce along both, `sum(sum(x, M), R)`" in said(text)
 
 
 def test_a_mistake_is_said_at_its_statement() -> None:
-    text = TEXTS["q"].replace("STAGES", "1").replace("P * (sum", "P * dO * (sum")
+    text = TEXTS["q"].replace("P * (sum", "P * dO * (sum")
     with pytest.raises(SpecError) as error:
         generate(text, "specs/small.yaml")
     (found,) = error.value.diagnostics
     line = 1 + next(number for number, one in enumerate(text.splitlines()) if "- dS = " in one)
     assert "`dS` differs along `E`" in found.message and found.span.line == line
-
-
-def test_warpgroups_take_one_pair() -> None:
-    text = TEXTS["q"].replace("schedule: {", "schedule: {mma: {atom: wgmma}, ").replace("STAGES", "2")
-    found = said(text.replace("targets: [sm_80]", "targets: [sm_90a]").replace("M: 32, N: 32", "M: 64, N: 32"))
-    assert "CG318 statements have 2 products of two tensors" in found and "atom: mma_sync" in found
 
 
 PLAIN = """\
@@ -267,7 +228,7 @@ TWO_SUMS = OF_HEADS.replace("  dV:", "  dK: {shape: [B, N, G, D], dtype: bf16, r
     "static:", "  - dK = sum(sum(cast(p, bf16) * Q, M), R)\nstatic:"
 )
 MORE_THAN_ONE = {
-    "2 products of two tensors": TEXTS["q"].replace("STAGES", "1"),
+    "2 products of two tensors": TEXTS["q"],
     "2 products along M": TWO_SUMS,
     "sums along M and R": OF_HEADS,
     "two products with `K`": OF_ONE_TENSOR.replace("R, E]", "R, D]").replace("D: 32, E: 32", "D: 32"),
@@ -298,7 +259,7 @@ def test_one_pair_is_split_and_has_rows_of_several_modes(schedule: str) -> None:
 
 
 def test_sums_fit_the_registers_of_a_thread() -> None:
-    text = TEXTS["kv"].replace("D: 32, E: 48", "D: 256, E: 256").replace("STAGES", "1")
+    text = TEXTS["kv"].replace("D: 32, E: 48", "D: 256, E: 256")
     found = said(text.replace("M: 32, N: 32", "M: 16, N: 32").replace("sm_80", "sm_90a"))
     assert "CG317 a thread needs" in found and "write a kernel for each output" in found
 

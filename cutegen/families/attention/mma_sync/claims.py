@@ -16,7 +16,7 @@ from cutegen.analysis.words import count
 from cutegen.atoms.targets import WARP
 from cutegen.expressions.places import joined
 from cutegen.families.attention.mma_sync.merge_claims import split_accesses, split_claims
-from cutegen.families.attention.mma_sync.plan import AttentionPlan, Operand
+from cutegen.families.attention.mma_sync.plan import AttentionPlan, CopiedOperand
 from cutegen.families.attention.mma_sync.synchronisation import counts, run_of
 from cutegen.families.common.dealing import dealt
 from cutegen.families.common.ordering import ordered
@@ -25,7 +25,7 @@ ROWS, COLUMNS = 16, 8  # of one mma.sync
 ACCESS = 16  # bytes
 
 
-def copied(x: Operand, strides: Sequence[int]) -> Layout:
+def copied(x: CopiedOperand, strides: Sequence[int]) -> Layout:
     """The layout (thread, value) -> element of all that a thread copies of a tile."""
     return dealt(x.threads, x.values, (x.rows, x.depth), tuple(strides))
 
@@ -47,7 +47,7 @@ def sums(plan: AttentionPlan, columns: int, strides: Sequence[int], of_scores: b
     )
 
 
-def copied_operands(plan: AttentionPlan) -> tuple[Operand, ...]:
+def copied_operands(plan: AttentionPlan) -> tuple[CopiedOperand, ...]:
     """The tensors that are copied in tiles: outputs are not where a second kernel stores them."""
     return plan.loaded if plan.parts > 1 else (*plan.loaded, *plan.outputs)
 
@@ -81,7 +81,7 @@ def claims(plan: AttentionPlan) -> Iterator[Claim]:
     yield ordered(counts(plan), lambda tiles: run_of(plan, tiles), words, over, ("schedule", "pipeline"))
 
 
-def _own_places(plan: AttentionPlan, x: Operand) -> Claim:
+def _own_places(plan: AttentionPlan, x: CopiedOperand) -> Claim:
     places, width = layouts.offsets(x.smem_layout), x.tensor.dtype.bytes
     end = x.offset + (max(places) + 1) * width
     beside = plan.loaded if x in plan.loaded else plan.outputs

@@ -8,9 +8,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from cutegen.families.attention.mma_sync.plan import AttentionPlan, Operand, Outer, Pair
-from cutegen.families.attention.plan import suffix_of
-from cutegen.families.attention.walking_text import block_of
+from cutegen.families.attention.mma_sync.plan import AttentionPlan, CopiedOperand
+from cutegen.families.attention.plan import Outer, Pair, suffix_of
+from cutegen.families.attention.walking_text import block_of, walked_tile, walked_tiles
 from cutegen.parts.acting import Acting
 from cutegen.parts.acts import Act
 from cutegen.parts.copying import (
@@ -95,22 +95,22 @@ def body(plan: AttentionPlan) -> Body:
     )
 
 
-def fragments_of(pair: Pair) -> tuple[str, str]:
+def fragments_of(pair: Pair[CopiedOperand]) -> tuple[str, str]:
     """The names of the fragments of both tensors."""
     return f"tSr{pair.left.tensor.name}", f"tSr{pair.right.tensor.name}"
 
 
-def steps_of(pair: Pair) -> str:
+def steps_of(pair: Pair[CopiedOperand]) -> str:
     """The number of products of a tile along the summed mode."""
     return f"K_BLOCKS{pair.suffix}"
 
 
-def factor_of(one: Outer) -> str:
+def factor_of(one: Outer[CopiedOperand]) -> str:
     """The fragments of what was computed, on the left of a product along the walked mode."""
     return f"tOrP{one.suffix}"
 
 
-def copy(x: Operand, tile: str, stage: str, size: str, place: str = "") -> Body:
+def copy(x: CopiedOperand, tile: str, stage: str, size: str, place: str = "") -> Body:
     """A copy of a tile under predicates on its rows; its `place` among all tiles, where that is not its number."""
     name = x.tensor.name
     start = f"{tile} * {block_of(x.row)}" if tile.isidentifier() else f"({tile}) * {block_of(x.row)}"
@@ -125,11 +125,11 @@ def left_copy(plan: AttentionPlan) -> Body:
     return (Included(f"{FOLDER}/packed_rows.j2", None, (CopyTile(plan.q.tensor.name, "row_tile", "0"),)),)
 
 
-def size(x: Operand) -> str:
+def size(x: CopiedOperand) -> str:
     return f"size_{x.row}"
 
 
-def walked_copy(plan: AttentionPlan, operands: Sequence[Operand], tile: str, stage: str) -> Body:
+def walked_copy(plan: AttentionPlan, operands: Sequence[CopiedOperand], tile: str, stage: str) -> Body:
     """A copy of the tiles of that number among those that are walked, if there are any, as a group of their own."""
     if not plan.walked.around:
         made = [line for x in operands for line in copy(x, f"first_tile + {tile}", stage, size(x))]
@@ -139,16 +139,6 @@ def walked_copy(plan: AttentionPlan, operands: Sequence[Operand], tile: str, sta
         line for x in operands for line in copy(x, "along", stage, size(x), f"{tile} // tiles * every_tile + along")
     ]
     return If(f"{tile} < rounds", (along, *made)), CpAsyncCommitGroup()
-
-
-def walked_tiles(plan: AttentionPlan) -> str:
-    """The number of tiles that are walked."""
-    return "rounds" if plan.walked.around else "tiles"
-
-
-def walked_tile(plan: AttentionPlan) -> str:
-    """Which of all tiles of the tensors that are walked comes in a round."""
-    return "tile // tiles * every_tile + first_tile + tile % tiles" if plan.walked.around else "first_tile + tile"
 
 
 def prologue(plan: AttentionPlan) -> Body:
@@ -187,19 +177,19 @@ def left_fragments(plan: AttentionPlan) -> Body:
     return Region(MMA, "fragments", fragments), Blank()
 
 
-def read(x: Operand, product: str, k: str, stage: str, copy: str = "") -> ReadFragment:
+def read(x: CopiedOperand, product: str, k: str, stage: str, copy: str = "") -> ReadFragment:
     name = x.tensor.name
     fragment = f"t{product}r{name}"
     return ReadFragment(name, f"t{product}s{name}", f"{fragment}_view", fragment, k, stage, copy or f"read_{name}")
 
 
-def reading_columns(plan: AttentionPlan, one: Outer) -> str:
+def reading_columns(plan: AttentionPlan, one: Outer[CopiedOperand]) -> str:
     """The copy that reads fragments of a tensor's columns, where another one reads those of its rows."""
     both = any(pair.right is one.values for pair in plan.pairs)
     return f"read_{one.values.tensor.name}" + "_columns" * both
 
 
-def scores(plan: AttentionPlan, pair: Pair) -> Body:
+def scores(plan: AttentionPlan, pair: Pair[CopiedOperand]) -> Body:
     """The products of a tile of two tensors."""
     step = (
         *([] if plan.keeps_left else [read(pair.left, "S", "k_block", "0")]),
@@ -209,7 +199,7 @@ def scores(plan: AttentionPlan, pair: Pair) -> Body:
     return (For("k_block", f"cutlass.range_constexpr({steps_of(pair)})", step),)
 
 
-def products(plan: AttentionPlan, one: Outer) -> Body:
+def products(plan: AttentionPlan, one: Outer[CopiedOperand]) -> Body:
     """The products of a tile along the walked mode."""
     step = (
         read(one.values, "O", "n_block", "stage", reading_columns(plan, one)),

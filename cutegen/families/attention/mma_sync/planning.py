@@ -12,15 +12,12 @@ from cutegen.expressions.places import joined, parts_of
 from cutegen.families.attention.mma_sync.plan import (
     ROWS_OF_WARP,
     AttentionPlan,
-    Operand,
-    Outer,
-    Pair,
+    CopiedOperand,
 )
 from cutegen.families.attention.mma_sync.room import (
     bytes_loaded,
     bytes_stored,
     copies_fit,
-    multiplied,
     placed,
     smem_bytes,
 )
@@ -33,12 +30,13 @@ from cutegen.families.attention.operands import (
     extents,
     more_than_one,
     moved_in_tiles,
+    multiplied,
     rows_key,
     stored_with_columns,
     swizzle_of,
     with_tensors,
 )
-from cutegen.families.attention.plan import suffix_of
+from cutegen.families.attention.plan import comes_by_turns, products_of
 from cutegen.families.common.dealing import copy_layouts, row_layout
 from cutegen.language.edits import with_value
 from cutegen.language.model import Tensor
@@ -133,7 +131,7 @@ def plan(spec: Spec) -> AttentionPlan:
     warps, stages = schedule.mma.warps, schedule.pipeline.stages
     assert warps is not None and stages is not None
     threads, tile, modes = warps * WARP, extents(spec, found), moved_in_tiles(spec, found)
-    operands: dict[str, Operand] = {}
+    operands: dict[str, CopiedOperand] = {}
     lefts, rights = multiplied(found)
     starts, _ = placed(bytes_loaded(spec, found))
     for name in (*lefts, *rights):
@@ -148,15 +146,7 @@ def plan(spec: Spec) -> AttentionPlan:
         _operand(spec, tensor, found.rows[0], column, tile[0], 1, start, storing)
         for (tensor, column), start in zip(stored_with_columns(spec, found), starts, strict=True)
     ]
-    pairs = tuple(
-        Pair(one.name, operands[one.a], operands[one.b], suffix_of(number)) for number, one in enumerate(found.products)
-    )
-    outers = tuple(
-        Outer(one.name, operands[one.product.b], suffix_of(number))
-        for number, one in enumerate(found.outer)
-        if one.product is not None
-    )
-    by_turns = len(pairs) == len(outers) == 1 and len(rights) == 2 and not found.around
+    pairs, outers = products_of(found, operands)
     types = {t.name: t.dtype for t in spec.tensors} | {s.name: s.dtype for s in spec.scalars}
     return AttentionPlan(
         spec=spec,
@@ -172,8 +162,7 @@ def plan(spec: Spec) -> AttentionPlan:
         outputs=tuple(outputs),
         pairs=pairs,
         outers=outers,
-        by_turns=by_turns,
-        keeps_left=by_turns and pairs[0].left.depth <= MOST_KEPT,
+        keeps_left=comes_by_turns(found) and pairs[0].left.depth <= MOST_KEPT,
         parts=schedule.parts,
         fills=schedule.fills,
         packed=parts_of(rows_key(schedule.tiler or {}, found))[1:],
@@ -182,7 +171,7 @@ def plan(spec: Spec) -> AttentionPlan:
 
 def _operand(
     spec: Spec, tensor: Tensor, row: str, mode: str, rows: int, stages: int, offset: int, threads: int
-) -> Operand:
+) -> CopiedOperand:
     depth = spec.static[mode]
     vector = ACCESS // tensor.dtype.bytes
     layouts = copy_layouts(threads, (rows, depth), vector, last=True)
@@ -190,7 +179,7 @@ def _operand(
     swizzle = swizzle_of(depth, tensor.dtype.bytes)
     (tile_rows, tile_depth), _ = make_layout_tv(*layouts)
     run = swizzle // tensor.dtype.bytes
-    return Operand(
-        tensor, row, mode, rows, depth, stages, swizzle, offset, row_layout(rows, depth, run, stages),
+    return CopiedOperand(
+        tensor, row, mode, rows, depth, swizzle, stages, offset, row_layout(rows, depth, run, stages),
         *layouts, (1, rows // tile_rows, depth // tile_depth),
     )  # fmt: skip

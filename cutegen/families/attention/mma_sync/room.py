@@ -12,19 +12,13 @@ from cutegen.families.attention.operands import (
     ACCESS,
     extents,
     moved_in_tiles,
+    multiplied,
     stored_with_columns,
     swizzle_of,
 )
 from cutegen.families.common.dealing import copy_layouts
 from cutegen.language.model import Tensor
 from cutegen.ops.walked import Walked
-
-
-def multiplied(found: Walked) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The names of the tensors whose rows a block keeps, and of those of which it walks tiles."""
-    lefts = dict.fromkeys(one.a for one in found.products)
-    outer = (one.product.b for one in found.outer if one.product is not None)
-    return (*lefts,), (*dict.fromkeys((*(one.b for one in found.products), *outer)),)
 
 
 def registers_of(spec: Spec, found: Walked, rows: int, keys: int) -> tuple[int, int, int]:

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from cutegen.atoms.targets import WARP
-from cutegen.families.attention.mma_sync.room import copies_fit, multiplied, registers_of, smem_bytes
+from cutegen.families.attention.mma_sync.room import copies_fit, registers_of, smem_bytes
 from cutegen.families.attention.mma_sync.schedule import Spec
-from cutegen.families.attention.operands import is_fixed, least_room, moved_in_tiles, stored_with_columns
+from cutegen.families.attention.operands import is_fixed, least_room, moved_in_tiles, multiplied, stored_with_columns
 from cutegen.language.edits import with_value
 from cutegen.ops.walked import Walked
 

@@ -19,13 +19,15 @@ from cutegen.families.attention.mma_sync.merge_text import (
     space_name,
     workspaces,
 )
-from cutegen.families.attention.mma_sync.plan import AttentionPlan, Operand, Outer, Pair
-from cutegen.families.attention.plan import suffix_of
+from cutegen.families.attention.mma_sync.plan import AttentionPlan, CopiedOperand
+from cutegen.families.attention.plan import Outer, Pair, suffix_of
 from cutegen.families.attention.reach_text import reach_lines
 from cutegen.families.attention.row_text import RowText
 from cutegen.families.attention.walking_text import (
+    around_lines,
     asked_modes,
     block_of,
+    columns_asked,
     grid,
     length_lines,
     limits,
@@ -37,7 +39,9 @@ from cutegen.families.attention.walking_text import (
     shared_out_constants,
     size_of,
     size_texts,
+    sums_of,
     tile_constants,
+    tile_places,
 )
 from cutegen.families.common.dealing import swizzle_text
 from cutegen.layouts import show
@@ -47,7 +51,7 @@ from cutegen.layouts import show
 class OperandText:
     """The texts of a tensor that is copied in tiles."""
 
-    plan: Operand
+    plan: CopiedOperand
     view: (
         str | tuple[str, list[str], str]
     )  # the matrix that a block has of it, as text or as a call of several arguments
@@ -112,9 +116,9 @@ def kernel_parts(plan: AttentionPlan) -> KernelParts:
                 names.sizes,
                 alike=rows_alike(plan),
             ),
-            *_around_lines(plan),
+            *around_lines(plan),
         ],
-        "tile_places": list(_tile_places(plan)),
+        "tile_places": list(tile_places(plan)),
         "M": found.rows[0],
         "packs": bool(plan.packed),
         "row_names": ", ".join(plan.row_modes),
@@ -125,7 +129,7 @@ def kernel_parts(plan: AttentionPlan) -> KernelParts:
         "N": found.walked,
         "outputs": operands[loaded:],
         "stored_sums": [
-            (x.tensor.name, suffix_of(number), _sums_of(plan, x.tensor.name)) for number, x in enumerate(plan.outputs)
+            (x.tensor.name, suffix_of(number), sums_of(plan, x.tensor.name)) for number, x in enumerate(plan.outputs)
         ],
         "blk_m": rows_block(plan),
         "blk_n": block_of(found.walked),
@@ -156,17 +160,15 @@ def kernel_parts(plan: AttentionPlan) -> KernelParts:
         "asks_rows": asks_rows,
         "asks_keys": found.walked in coordinates or checks,
         "checks_keys": checks,
-        "asked_columns": [
-            (suffix_of(number), mode, block_of(mode))
-            for number, mode in enumerate(found.every_columns)
-            if mode in asked_columns | coordinates
-        ],
+        "asked_columns": list(columns_asked(plan, asked_columns | coordinates)),
         "asked_places": [
             (f"out_places{suffix_of(number)}", f"out_columns{suffix_of(number)}")
             for number, mode in enumerate(found.every_columns)
             if mode in coordinates
         ],
         "tile_loads": rows.tile_loads(),
+        "vectors": [],
+        "vector_lines": [],
         "tile_lines": tile_lines,
         "end_lines": end_lines,
         "ends_ask_rows": any(name in line for name in row_places for line in end_lines),
@@ -194,19 +196,6 @@ def kernel_parts(plan: AttentionPlan) -> KernelParts:
     )
 
 
-def _tile_places(plan: AttentionPlan) -> Iterator[str]:
-    """The statements that find where a tile starts along the walked mode, and its places along those around it."""
-    found = plan.walked
-    if not found.around:
-        yield f"start = (first_tile + tile) * {block_of(found.walked)}"
-        return
-    yield f"start = (first_tile + tile % tiles) * {block_of(found.walked)}"
-    for number, mode in enumerate(found.around):
-        before = " * ".join(["tiles", *(f"size_{other}" for other in found.around[:number])])
-        place = f"tile // ({before})" if number else f"tile // {before}"
-        yield f"at_{mode} = {place}" + f" % size_{mode}" * (len(found.around) > 1)
-
-
 def _reused(names: Sequence[str]) -> str:
     """Words of a comment on the end of the stages: the tiles of outputs take their memory, if any do."""
     if not names:
@@ -219,16 +208,6 @@ def _transposed(names: Sequence[str]) -> str:
     """Which stages products along the walk read, for a comment."""
     read = "the second product reads it" if len(names) == 1 else "the second products read them"
     return f"{' and '.join(names)} transposed, as {read}"
-
-
-def _around_lines(plan: AttentionPlan) -> Iterator[str]:
-    """The statements that find how many tiles are walked in all, where other modes are walked around theirs."""
-    found = plan.walked
-    if found.around:
-        yield f"# All of these tiles for each place of {', '.join(found.around)}"
-        size = f"size_{found.walked}" if plan.lengths is None else size_of(plan, found.walked)  # not that which exists
-        yield f"every_tile = cute.ceil_div({size}, {block_of(found.walked)})"
-        yield " * ".join(["rounds = tiles", *(f"size_{mode}" for mode in found.around)])
 
 
 def _of_one_pair(plan: AttentionPlan) -> dict[str, Any]:
@@ -244,7 +223,7 @@ def _of_one_pair(plan: AttentionPlan) -> dict[str, Any]:
     }
 
 
-def _of_rows(plan: AttentionPlan, pair: Pair) -> Iterator[tuple[str, str, str, str, str, str]]:
+def _of_rows(plan: AttentionPlan, pair: Pair[CopiedOperand]) -> Iterator[tuple[str, str, str, str, str, str]]:
     """The fragments of two tensors: the tensor, the product, its side, the memory they are of, whether it is read
     transposed, and the copy that reads it.
     """
@@ -254,17 +233,11 @@ def _of_rows(plan: AttentionPlan, pair: Pair) -> Iterator[tuple[str, str, str, s
         yield name, "S", side, memory, "False", f"read_{name}"
 
 
-def _of_columns(plan: AttentionPlan, one: Outer) -> tuple[str, str, str, str, str, str]:
+def _of_columns(plan: AttentionPlan, one: Outer[CopiedOperand]) -> tuple[str, str, str, str, str, str]:
     """The same for the columns of a tensor."""
     name = one.values.tensor.name
     memory = f"s{name}_columns" if plan.key_warps == 1 else "own_values"
     return name, "O", "B", memory, "True", reading_columns(plan, one)
-
-
-def _sums_of(plan: AttentionPlan, output: str) -> str:
-    """The suffix of the sums that an output with columns follows from."""
-    outer = plan.walked.outer_of(output)
-    return next(one.suffix for one in plan.outers if outer is not None and one.name == outer.name)
 
 
 def _extents_of_sums(plan: AttentionPlan, columns: int) -> tuple[tuple[int, int], int, int]:
@@ -310,12 +283,12 @@ def parts_constants(plan: AttentionPlan) -> tuple[Constant, ...]:
     )
 
 
-def row_of(x: Operand) -> str:
+def row_of(x: CopiedOperand) -> str:
     """The index of one row of a tensor."""
     return ", ".join("None" if mode == x.depth_mode else f"at_{mode}" for mode in x.tensor.shape)
 
 
-def operand_text(plan: AttentionPlan, x: Operand) -> OperandText:
+def operand_text(plan: AttentionPlan, x: CopiedOperand) -> OperandText:
     name = x.tensor.name
     order = (x.row, x.depth_mode, *(plan.walked.around if x in plan.rights else ()))
     index = ", ".join("None" if mode in order else f"at_{mode}" for mode in x.tensor.shape)
@@ -347,7 +320,7 @@ def operand_text(plan: AttentionPlan, x: Operand) -> OperandText:
     )
 
 
-def columns_layout(x: Operand) -> str:
+def columns_layout(x: CopiedOperand) -> str:
     """The layout (column, row, stage) of a tensor's stages."""
     shape, stride = x.smem_layout.shape, x.smem_layout.stride
     assert isinstance(shape, tuple) and isinstance(stride, tuple)

@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from cutegen.families.attention.operands import operands_of
+from collections.abc import Mapping
+
+from cutegen.families.attention.operands import (
+    extents,
+    moved_in_tiles,
+    multiplied,
+    stored_with_columns,
+    taken_places,
+    vectors_of,
+)
+from cutegen.families.attention.plan import comes_by_turns
+from cutegen.families.attention.walking_text import block_of
 from cutegen.families.attention.wgmma.plan import ROWS
 from cutegen.families.attention.wgmma.schedule import Spec
 from cutegen.language.model import Tensor
@@ -10,33 +21,50 @@ from cutegen.ops.contract import walked_of
 from cutegen.parts.declared import Barriers, Buffer, Declared, bytes_of
 
 ALIGNMENT = 1024  # bytes, in which places are exchanged
+VECTOR_ALIGNMENT = 16  # bytes
 
 
 def buffers(spec: Spec) -> tuple[Buffer, ...]:
-    """Rows of the left tensor for each warpgroup, stages of the others, and rows of the output, if these do not take
-    the place of the left tensor's.
+    """Rows of the left tensors for each warpgroup, stages of those that are walked, and rows of the outputs, as far as
+    these do not take the places of left tensors'.
     """
     found = walked_of(spec)
     tiler = spec.schedule.tiler
     assert tiler is not None
-    q, k, v, o = operands_of(spec, found)
-    keys, depth, columns = tiler[found.walked], spec.static[found.scores.mode], spec.static[found.columns]
+    lefts, rights = multiplied(found)
+    depths, places = moved_in_tiles(spec, found), taken_places(spec, found)
     of_group = "the {number}th warpgroup's rows of "
-    return (
-        _buffer(q, "CONSUMERS", ROWS * depth, f"{of_group}{q.name}"),
-        _buffer(k, "STAGES", keys * depth, f"stage {{number}} of {k.name}"),
-        _buffer(v, "STAGES", keys * columns, f"stage {{number}} of {v.name}"),
-        _buffer(o, "CONSUMERS", ROWS * columns, f"{of_group}{o.name}", f"s{q.name}" if is_overlaid(spec) else ""),
+    stages = [
+        _buffer(spec.tensor(x), "STAGES", tiler[found.walked] * spec.static[depths[x]], f"stage {{number}} of {x}")
+        for x in rights
+    ]
+    rows = [
+        _buffer(spec.tensor(x), "CONSUMERS", ROWS * spec.static[depths[x]], f"{of_group}{x}", _within(places, x))
+        for x in (*lefts, *(output.name for output, _ in stored_with_columns(spec, found)))
+    ]
+    vectors = () if comes_by_turns(found) else vectors_of(spec, found)
+    of_tiles = [_vector(x, block_of(found.walked), tiler[found.walked]) for x in vectors]
+    return (*rows[: len(lefts)], *stages, *of_tiles, *rows[len(lefts) :])
+
+
+def _vector(tensor: Tensor, block: str, elements: int) -> Buffer:
+    """The memory of a vector along the walked mode, which each warpgroup has of a tile and of the one before."""
+    return Buffer(
+        variable=f"s{tensor.name}",
+        cells=(tensor.name,),
+        element=f"cutlass.{tensor.dtype.cutlass}",
+        layout=f"cute.make_layout(({block}, 2 * CONSUMERS))",
+        copies="2 * CONSUMERS",
+        bytes=elements * tensor.dtype.bytes,
+        alignment=VECTOR_ALIGNMENT,
+        title=tensor.name,
+        what=f"vector {{number}} of {tensor.name}, of which each warpgroup has two",
     )
 
 
-def is_overlaid(spec: Spec) -> bool:
-    """Whether the tile of the output takes the place of that of the left tensor: it has as many bytes, in rows of as
-    many.
-    """
-    found = walked_of(spec)
-    q, _, _, o = operands_of(spec, found)
-    return spec.static[found.scores.mode] * q.dtype.bytes == spec.static[found.columns] * o.dtype.bytes
+def _within(places: Mapping[str, str], name: str) -> str:
+    """The variable of the memory that a tensor's tile takes the place of; empty where it has its own."""
+    return f"s{places[name]}" if name in places else ""
 
 
 def _buffer(tensor: Tensor, copies: str, elements: int, what: str, within: str = "") -> Buffer:
@@ -56,17 +84,17 @@ def _buffer(tensor: Tensor, copies: str, elements: int, what: str, within: str =
 
 
 def barriers(spec: Spec) -> tuple[Barriers, ...]:
-    """For the left tensor one that its rows have come; of each stage of the others that it has come, and that all
+    """For each left tensor one that its rows have come; of each stage of the others that it has come, and that all
     warpgroups have read it.
     """
-    q, k, v, _ = (tensor.name for tensor in operands_of(spec, walked_of(spec)))
-    return (
-        _barriers(f"full_{q}", "1", "1", f"that {q} has come"),
-        _barriers(f"full_{k}", "STAGES", "1", f"that stage {{number}} of {k} has come"),
-        _barriers(f"empty_{k}", "STAGES", "CONSUMERS", f"that stage {{number}} of {k} is free"),
-        _barriers(f"full_{v}", "STAGES", "1", f"that stage {{number}} of {v} has come"),
-        _barriers(f"empty_{v}", "STAGES", "CONSUMERS", f"that stage {{number}} of {v} is free"),
-    )
+    lefts, rights = multiplied(walked_of(spec))
+    found = [_barriers(f"full_{x}", "1", "1", f"that {x} has come") for x in lefts]
+    for x in rights:
+        found += [
+            _barriers(f"full_{x}", "STAGES", "1", f"that stage {{number}} of {x} has come"),
+            _barriers(f"empty_{x}", "STAGES", "CONSUMERS", f"that stage {{number}} of {x} is free"),
+        ]
+    return tuple(found)
 
 
 def _barriers(name: str, length: str, arrivals: str, says: str) -> Barriers:
@@ -89,3 +117,17 @@ def counts_of(spec: Spec) -> dict[str, int]:
 def smem_bytes(spec: Spec) -> int:
     """Bytes of shared memory of a block."""
     return bytes_of(declared(spec), counts_of(spec))
+
+
+OTHERS = 24  # registers of a thread for all but what is multiplied
+
+
+def registers_of(spec: Spec) -> int:
+    """Registers of a thread for scores, factors in 16 bits, and sums. Where tiles do not come by turns, factors take
+    the places of scores.
+    """
+    found = walked_of(spec)
+    _, n = extents(spec, found)
+    columns = sum(spec.static[found.columns_of(one)] for one in found.outer)
+    scores, factors = len(found.products) * n // 2, len(found.outer) * n // 4
+    return scores + columns // 2 + (factors if comes_by_turns(found) else max(0, factors - scores))

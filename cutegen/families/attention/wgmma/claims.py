@@ -35,7 +35,8 @@ def sums(plan: WarpgroupAttentionPlan, columns: int, strides: tuple[int, ...]) -
 
 def claims(plan: WarpgroupAttentionPlan) -> Iterator[Claim]:
     """The claims: coverage first, then bounds, then the order of warps."""
-    for columns, what in ((plan.columns, "sums"), (plan.key_block, "scores")):
+    every = [(columns, "sums") for columns in plan.sum_products]
+    for columns, what in (*every, (plan.key_block, "scores")):
         shape = (plan.row_block, columns)
         text = f"the {what} of the warpgroups are each element of a block's tile exactly once"
         threads = plan.consumers * WARPGROUP
@@ -51,11 +52,11 @@ def claims(plan: WarpgroupAttentionPlan) -> Iterator[Claim]:
 
 def _bounds(plan: WarpgroupAttentionPlan) -> Iterator[Claim]:
     rows, walked = plan.rows_mode, plan.walked.walked
-    text = f"{plan.o.tensor.name}, {rows}: rows beyond the end are not stored"
-    yield Claim(
-        "bounds", text, ("stores by tensor maps skip elements beyond the end",), True, ("schedule", "tiler", rows)
-    )
-    for mode, depth in ((plan.q.depth_mode, plan.depth), (plan.o.depth_mode, plan.columns)):
+    for x in plan.outputs:
+        text = f"{x.tensor.name}, {rows}: rows beyond the end are not stored"
+        stored = ("stores by tensor maps skip elements beyond the end",)
+        yield Claim("bounds", text, stored, True, ("schedule", "tiler", rows))
+    for mode, depth in dict.fromkeys((x.depth_mode, x.depth) for x in (*plan.loaded, *plan.outputs)):
         text, size = f"{mode}: a tile has whole rows", plan.spec.static[mode]
         yield Claim("bounds", text, (f"rows of {size}, tiles of {depth}",), size == depth, ("static", mode))
     because: tuple[str, ...] = ("its scores are compared with the size", "loads by tensor maps return zeros there")
@@ -69,7 +70,7 @@ def accesses(plan: WarpgroupAttentionPlan) -> tuple[Access, ...]:
     """The stores of outputs of rows; tensor maps move the rest."""
     found = []
     for tensor in plan.spec.outputs:
-        if tensor.name != plan.o.tensor.name:
+        if tensor.name not in {x.tensor.name for x in plan.outputs}:
             (stride,) = strides_of(tensor, (plan.rows_mode,), fixed_sizes(plan.spec, plan.tile))
             layout = Layout(((8, 4, plan.consumers), 2), ((stride, 16 * stride, ROWS * stride), 8 * stride))
             way = f"{tensor.name} to global memory"
@@ -79,10 +80,16 @@ def accesses(plan: WarpgroupAttentionPlan) -> tuple[Access, ...]:
 
 def buffers(plan: WarpgroupAttentionPlan) -> Iterator[Buffer]:
     """The tiles and stages of the tensors that are multiplied, and barriers."""
-    of_rows = [(plan.q, plan.consumers), *[(plan.o, plan.consumers)] * (not plan.overlaid)]
-    for x, number in (*of_rows, (plan.k, plan.stages), (plan.v, plan.stages)):
+    own = [x for x in plan.outputs if x.tensor.name not in plan.overlaid]
+    of_rows = [(x, plan.consumers) for x in (*plan.lefts, *own)]
+    for x, number in (*of_rows, *((x, plan.stages) for x in plan.rights)):
         yield Buffer(x.tensor.name, x.depth, x.depth, x.rows, number, number * x.bytes, f"of {x.row}", x.swizzle)
-    single, *staged = allocation.barriers(plan.spec)
-    yield Buffer("barrier", 1, 1, 1, 1, single.bytes, f"of {plan.q.tensor.name}")
+    for tensor in plan.vectors:
+        size = 2 * plan.consumers * plan.key_block * tensor.dtype.bytes
+        yield Buffer(tensor.name, plan.key_block, plan.key_block, 1, 2 * plan.consumers, size, "of a tile")
+    barriers, count = allocation.barriers(plan.spec), len(plan.lefts)
+    single, staged = barriers[0], barriers[count:]
+    for x in plan.lefts:
+        yield Buffer("barrier", 1, 1, 1, 1, single.bytes, f"of {x.tensor.name}")
     size = len(staged) * plan.stages * single.bytes
     yield Buffer("barriers", plan.stages, plan.stages, 1, len(staged), size, "of a kind")

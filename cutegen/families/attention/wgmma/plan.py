@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from cutegen.families.attention.plan import WalkingPlan
+from cutegen.families.attention.operands import taken_places, vectors_of
+from cutegen.families.attention.plan import Operand, WalkingPlan, suffix_of
 from cutegen.families.attention.reach_text import parts_of
 from cutegen.language.model import Tensor
 from cutegen.ops.folding import folded
@@ -17,15 +18,10 @@ REGISTERS = {1: (24, 240), 2: (24, 240), 3: (32, 160)}
 
 
 @dataclass(frozen=True)
-class Operand:
-    """A tensor that is multiplied or stored in tiles by a tensor map: rows of `depth` contiguous elements."""
+class MappedOperand(Operand):
+    """A tensor whose tiles a tensor map loads or stores."""
 
-    tensor: Tensor
-    row: str  # the mode of its rows in a tile
-    depth_mode: str
-    rows: int  # of a load, or of a store
-    depth: int
-    swizzle: int  # bytes of a row of shared memory, over which runs of 16 exchange their places
+    around: tuple[str, ...] = ()  # modes of which tiles of all places are walked
 
     @property
     def bytes(self) -> int:
@@ -34,20 +30,26 @@ class Operand:
 
     @property
     def order(self) -> tuple[int, ...]:
-        """The tensor's modes as its map has them: rows, then along a row, then the others."""
+        """The tensor's modes as its map has them: rows, then along a row, those around, then the others."""
         modes = self.tensor.shape
-        first = modes.index(self.row), modes.index(self.depth_mode)
+        first = [modes.index(mode) for mode in (self.row, self.depth_mode, *self.around)]
         return (*first, *(place for place in range(len(modes)) if place not in first))
 
 
 @dataclass(frozen=True, kw_only=True)
-class WarpgroupAttentionPlan(WalkingPlan):
+class WarpgroupAttentionPlan(WalkingPlan[MappedOperand]):
     """One warp loads tiles; warpgroups that have 64 rows of a tile each multiply and compute by turns."""
 
-    q: Operand
-    k: Operand
-    v: Operand
-    o: Operand
+    @cached_property
+    def vectors(self) -> tuple[Tensor, ...]:
+        """The tensors of which each tile has a vector along the walked mode in shared memory."""
+        return () if self.by_turns else vectors_of(self.spec, self.walked)
+
+    @property
+    def sum_products(self) -> dict[int, str]:
+        """The products of warpgroups along the walked mode: of sums with so many columns, each with its variable."""
+        columns = dict.fromkeys(one.values.depth for one in self.outers)
+        return {count: f"mma_O{suffix_of(number)}" for number, count in enumerate(columns)}
 
     @property
     def consumers(self) -> int:
@@ -59,20 +61,20 @@ class WarpgroupAttentionPlan(WalkingPlan):
         """Registers of a thread: in the warpgroup that loads, and in those that multiply."""
         return REGISTERS[self.consumers]
 
-    @property
-    def overlaid(self) -> bool:
-        """Whether the tile of the output takes the place of that of the left tensor, which has as many bytes."""
-        return self.o.bytes == self.q.bytes
+    @cached_property
+    def overlaid(self) -> dict[str, str]:
+        """The outputs whose tiles take the places of tiles of left tensors, and these."""
+        return taken_places(self.spec, self.walked)
 
     @cached_property
     def folds(self) -> bool:
         """Whether scores are scaled where their exponentials are computed."""
         names = [tensor.name for tensor in self.spec.tensors]
-        return self.spec.schedule.fast_math and folded(self.walked, self.bounds, names) is not None
+        return self.by_turns and self.spec.schedule.fast_math and folded(self.walked, self.bounds, names) is not None
 
     @property
     def takes_turns(self) -> bool:
-        """Whether one warpgroup multiplies while another computes."""
+        """Whether named barriers have one warpgroup multiply while another computes."""
         return self.consumers > 1
 
     @property

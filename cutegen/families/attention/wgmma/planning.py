@@ -8,11 +8,23 @@ from dataclasses import replace
 from cutegen.dtypes import Dtype
 from cutegen.expressions.annotating import annotate
 from cutegen.expressions.tree import Compute
-from cutegen.families.attention.operands import UNIT, extents, more_than_one, operands_of, swizzle_of, with_tensors
-from cutegen.families.attention.wgmma.allocation import smem_bytes
-from cutegen.families.attention.wgmma.plan import ROWS, WARPGROUP, Operand, WarpgroupAttentionPlan
+from cutegen.families.attention.operands import (
+    UNIT,
+    extents,
+    is_fixed,
+    least_room,
+    moved_in_tiles,
+    multiplied,
+    stored_with_columns,
+    swizzle_of,
+    with_tensors,
+)
+from cutegen.families.attention.plan import comes_by_turns, products_of
+from cutegen.families.attention.wgmma.allocation import OTHERS, registers_of, smem_bytes
+from cutegen.families.attention.wgmma.plan import REGISTERS, ROWS, WARPGROUP, MappedOperand, WarpgroupAttentionPlan
 from cutegen.families.attention.wgmma.schedule import Spec, WarpgroupAttentionSchedule
 from cutegen.language.edits import with_value
+from cutegen.language.lengths import lengths_of
 from cutegen.language.model import Tensor
 from cutegen.ops.contract import walked_in, walked_of
 from cutegen.ops.folding import folded
@@ -24,20 +36,26 @@ INFERRED_FROM: Mapping[str, tuple[str, ...]] = {"pipeline.stages": ("tiler",)}
 STAGES = 2
 TILES = {64: (192, 128), 96: (192, 112), 128: (128, 128), 192: (128, 112), 256: (128, 80)}
 """Rows and walked elements of a tile, for rows of at most so many elements: the fastest ones measured on an H200."""
+KEYS_OF_ONE_SUM = {32: 96, 64: 80, 96: 64, 128: 96, 192: 64, 256: 48}
+KEYS_OF_SUMS = {32: 80, 64: 64, 96: 48, 128: 80, 192: 48, 256: 48}
+"""Walked elements of a tile of 128 rows with several products, and one sum along the walked mode or more: the fastest
+of those measured on an H200, for gradients of causal attention with rows of at most so many elements.
+"""
 FEW = 128  # rows of a tile that leave registers for more than what is multiplied
 
 
 def unmeant(schedule: WarpgroupAttentionSchedule, tensors: Mapping[str, Tensor], compute: Compute) -> str | None:
-    """Why single warps multiply: statements have more than one product of two tensors, or along the walk. Or both ends
-    of the walk are bound, and statements take longer than products do.
+    """Why single warps multiply: of a mode that is walked for several products some may not exist. Or both ends of the
+    walk are bound, and statements take longer than products do.
 
     In the latter case what counts is how few elements are computed in vain, and warps have smaller tiles. On an H200,
     with a softcap, slopes and documents, they took 0.56 to 0.84 of the time (windows of 128 to 1024 of 1024 to 16384
     elements).
     """
     found = walked_in(compute, tensors)
-    if (several := more_than_one(found, [t for t in tensors.values() if t.writes])) is not None:
-        return f"warpgroups have no registers for {several}"
+    if not comes_by_turns(found):
+        some = lengths_of(tensors.values()) is not None
+        return f"warpgroups multiply several tensors along all of {found.walked} only" if some else None
     every = tuple(bounds(found))
     ends = {bound.last for bound in every}
     if len(ends) < 2 or (schedule.math != "precise" and folded(found, every, [*tensors]) is not None):
@@ -74,16 +92,38 @@ def _schedule(spec: Spec, found: Walked, report: Report) -> WarpgroupAttentionSc
 
 def _tile(spec: Spec, found: Walked) -> tuple[int, int, str]:
     """Rows and walked elements of a tile, and why."""
+    if not comes_by_turns(found):
+        return _tile_of_several(spec, found)
     deep = max(spec.static.get(mode, max(TILES)) for mode in (found.scores.mode, found.columns))
     rows, keys = next((tile for most, tile in TILES.items() if deep <= most), TILES[max(TILES)])
     why = f"the fastest for rows of {deep}"
-    factors = {tensor.name for tensor in operands_of(spec, found)[:3]}
-    read = [tensor for tensor in spec.inputs if tensor.name not in factors and tensor.shape]
+    moved = moved_in_tiles(spec, found)
+    read = [tensor for tensor in spec.inputs if tensor.name not in moved and tensor.shape]
     if read:
         rows, why = min(rows, FEW), "registers are left for what statements read"
         keys -= UNIT * any(found.walked in tensor.shape for tensor in read)
     size = spec.static.get(found.rows[0], rows)
     return min(rows, -(-size // ROWS) * ROWS), min(keys, -(-spec.static.get(found.walked, keys) // UNIT) * UNIT), why
+
+
+def _tile_of_several(spec: Spec, found: Walked) -> tuple[int, int, str]:
+    """The same where there are several products: the fastest, or the largest below that registers and shared memory
+    hold.
+    """
+    stages, rows = spec.schedule.pipeline.stages or STAGES, 2 * ROWS
+    if not is_fixed(spec, found):
+        return rows, UNIT, "the smallest"
+    deep = max(spec.static[mode] for mode in found.depths)
+    fastest = KEYS_OF_ONE_SUM if len(found.outer) == 1 else KEYS_OF_SUMS
+    most = next(keys for length, keys in fastest.items() if deep <= length)
+    for keys in range(most, 0, -UNIT):
+        schedule = replace(spec.schedule, tiler={found.rows[0]: rows, found.walked: keys})
+        trial = replace(spec, schedule=with_value(schedule, ("pipeline", "stages"), stages))
+        held = registers_of(trial) + OTHERS <= REGISTERS[rows // ROWS][1]
+        if held and smem_bytes(trial) <= least_room(trial)[1]:
+            why = f"the fastest for rows of {deep}" if keys == most else "the largest that registers and memory hold"
+            return rows, keys, why
+    return rows, UNIT, "the smallest"
 
 
 # ------------------------------------------------------------------------------------------------------------ plan
@@ -95,27 +135,30 @@ def plan(spec: Spec) -> WarpgroupAttentionPlan:
     stages = schedule.pipeline.stages
     assert stages is not None
     rows, keys = extents(spec, found)
-    left, right, values, output = operands_of(spec, found)
-    q = _operand(spec, left, found.rows[0], found.scores.mode, ROWS)
-    k = _operand(spec, right, found.walked, found.scores.mode, keys)
-    v = _operand(spec, values, found.walked, found.columns, keys)
-    o = _operand(spec, output, found.rows[0], found.columns, ROWS)
+    depths, (lefts, rights) = moved_in_tiles(spec, found), multiplied(found)
+    around = found.around
+    operands = {x: _operand(spec, spec.tensor(x), found.rows[0], depths[x], ROWS) for x in lefts}
+    operands |= {x: _operand(spec, spec.tensor(x), found.walked, depths[x], keys, around) for x in rights}
+    pairs, outers = products_of(found, operands)
     types = {t.name: t.dtype for t in spec.tensors} | {s.name: s.dtype for s in spec.scalars}
     return WarpgroupAttentionPlan(
         spec=spec,
         threads=WARPGROUP * (1 + rows // ROWS),
-        tile={found.rows[0]: rows, found.walked: keys, found.scores.mode: q.depth, found.columns: v.depth},
+        tile={found.rows[0]: rows, found.walked: keys, **{mode: spec.static[mode] for mode in found.depths}},
         statements=annotate(spec.compute, types, Dtype.f32),
         smem_bytes=smem_bytes(spec),
         walked=found,
         stages=stages,
-        q=q,
-        k=k,
-        v=v,
-        o=o,
+        lefts=tuple(operands[name] for name in lefts),
+        rights=tuple(operands[name] for name in rights),
+        outputs=tuple(
+            _operand(spec, tensor, found.rows[0], column, ROWS) for tensor, column in stored_with_columns(spec, found)
+        ),
+        pairs=pairs,
+        outers=outers,
     )
 
 
-def _operand(spec: Spec, tensor: Tensor, row: str, mode: str, rows: int) -> Operand:
+def _operand(spec: Spec, tensor: Tensor, row: str, mode: str, rows: int, around: tuple[str, ...] = ()) -> MappedOperand:
     depth = spec.static[mode]
-    return Operand(tensor, row, mode, rows, depth, swizzle_of(depth, tensor.dtype.bytes))
+    return MappedOperand(tensor, row, mode, rows, depth, swizzle_of(depth, tensor.dtype.bytes), around)

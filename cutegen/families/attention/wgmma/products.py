@@ -70,18 +70,38 @@ class MakeFactors(Statement):
 
 
 @dataclass(frozen=True)
+class ComputeFactors(Statement):
+    """Lines of the family that use up all `scores` of a tile, and make `factors` of them."""
+
+    tile: str
+    scores: tuple[str, ...]
+    factors: tuple[str, ...]
+
+    def acts(self, at: Acting) -> Iterator[Act]:
+        at.together("compute with scores")
+        content: Content = tuple(at.value(self.tile))
+        for name in self.scores:
+            found = at.held.sums.pop(name, Counter())
+            if found != Counter({(content, 0): 1}):
+                refuse("sum", f"{at.agent.role} takes {dict(found)} for the {name} of tile {content[0]}", at.agent)
+        for name in self.factors:
+            at.held.fragments[name, 0] = (content, 0)
+        yield acts.Use((*self.scores, *self.factors))
+
+
+@dataclass(frozen=True)
 class MultiplyFactors(Multiply):
-    """The products of factors in registers with a stage of the values, which are added to the sums."""
+    """The products of factors in registers, A, with a stage of the values, which are added to the sums."""
 
     def acts(self, at: Acting) -> Iterator[Act]:
         stage, content = int(at.value(self.stage)), tuple(at.value(self.content))
         (values,) = at.found(at.fragments, self.b)
         at.together("start a product")
-        held = at.held.fragments.pop((FACTORS, 0), None)
+        held = at.held.fragments.pop((self.a, 0), None)
         if held is None or held[0] != content:
             refuse("fragment", f"{at.agent.role} multiplies tile {content[0]} with factors of {held}", at.agent)
         at.held.sums.setdefault(self.sums, Counter())[content, 0] += 1
-        yield acts.Multiply(((Cell(at.agent.block, values, (stage,)), content),), (self.sums, FACTORS))
+        yield acts.Multiply(((Cell(at.agent.block, values, (stage,)), content),), (self.sums, self.a))
 
 
 @dataclass(frozen=True)
@@ -90,13 +110,14 @@ class UseSums(Statement):
 
     first: str
     tiles: str
+    sums: str = SUMS
 
     def acts(self, at: Acting) -> Iterator[Act]:
         at.together("use sums")
-        found = at.held.sums.get(SUMS, Counter())
+        found = at.held.sums.get(self.sums, Counter())
         first = int(at.value(self.first))
         wanted = {((tile,), 0) for tile in range(first, first + int(at.value(self.tiles)))}
         for step in {*found, *wanted}:
             if found[step] != 1 or step not in wanted:
                 refuse("sum", f"{at.agent.role} adds tile {step[0][0]} {found[step]} times", at.agent)
-        yield acts.Use((SUMS,))
+        yield acts.Use((self.sums,))

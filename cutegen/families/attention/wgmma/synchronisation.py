@@ -13,6 +13,7 @@ from cutegen.parts.statements import Body
 from cutegen.parts.tracing import traced
 
 FIRST, ROW = 3, 2  # tiles that a proof is of: not the first ones
+AROUND = 2  # places along the modes around the walked one
 
 
 def counts(plan: WarpgroupAttentionPlan) -> tuple[int, ...]:
@@ -33,6 +34,8 @@ def run_of(plan: WarpgroupAttentionPlan, tiles: int, tree: Body | None = None) -
     parts = len(plan.parts)
     walk = (1, *(max(1, tiles * part // parts) for part in range(1, parts)), tiles)
     given: dict[str, object] = {"tiles": tiles, "first_tile": FIRST, "last_tile": FIRST + tiles - 1, "row_tile": ROW}
+    if plan.walked.around:  # the tiles of two places, one behind the other
+        given |= {"tiles": tiles, "every_tile": tiles, "rounds": AROUND * tiles}
     given |= {"factor": (-1.0) ** tiles, "walk": walk}
     given[f"size_{plan.walked.walked}"] = (FIRST + tiles) * plan.key_block - 1  # the last tile is cut
     agents = {("producer", 0, 0): tuple(range(WARP)), ("idle", 0, 0): tuple(range(WARP, WARPGROUP))}

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from cutegen.codegen.parts import Constant, KernelParts
 from cutegen.expressions.tree import Literal_
+from cutegen.families.attention.plan import suffix_of
 from cutegen.families.attention.reach_text import cut_lines, is_cut, reach_lines
 from cutegen.families.attention.row_text import RowText
 from cutegen.families.attention.walking_text import (
+    around_lines,
     asked_modes,
     block_of,
+    columns_asked,
     grid,
     length_lines,
     limits,
@@ -21,10 +24,13 @@ from cutegen.families.attention.walking_text import (
     shared_out_constants,
     size_of,
     size_texts,
+    sums_of,
     tile_constants,
+    tile_places,
 )
-from cutegen.families.attention.wgmma.plan import ROWS, Operand, WarpgroupAttentionPlan
-from cutegen.families.attention.wgmma.roles import body
+from cutegen.families.attention.wgmma.plan import ROWS, MappedOperand, WarpgroupAttentionPlan
+from cutegen.families.attention.wgmma.roles import body, thread_of
+from cutegen.families.attention.wgmma.words import VECTOR
 
 LEAST = "2.0**-126"
 CUT_PARTS = {(True, False): "part == 0", (False, True): "part == 1", (True, False, True): "part != 1"}
@@ -36,7 +42,7 @@ class OperandText:
     them.
     """
 
-    plan: Operand
+    plan: MappedOperand
     copies: str  # how many tiles shared memory has of it
     columns_first: bool = False
     stored: bool = False
@@ -79,7 +85,32 @@ class OperandText:
     @property
     def tiles(self) -> str:
         """The index of all tiles of a block's matrix."""
-        return "(0, None)" if self.columns_first else "(None, 0)"
+        own = ["0", "None"] if self.columns_first else ["None", "0"]
+        return f"({', '.join(own + ['None'] * len(self.plan.around))})"
+
+    @property
+    def around(self) -> int:
+        """Modes of its tiles that are walked around the one along its rows' mode."""
+        return len(self.plan.around)
+
+    @property
+    def columns(self) -> OperandText:
+        """The same tensor, of which products take columns first."""
+        return replace(self, columns_first=True)
+
+    @property
+    def store_atom(self) -> str:
+        """The copy from registers to its tile in shared memory."""
+        of_16_bits = self.plan.tensor.dtype.bytes == 2
+        return "warp.StMatrix8x8x16bOp(False, 4)" if of_16_bits else "cute.nvgpu.CopyUniversalOp()"
+
+    @property
+    def profile(self) -> str:
+        """Its tiles in a comment: the extents of one, and the mode that counts them."""
+        of_block = self.copies == "CONSUMERS"
+        extents = (ROWS if of_block else self.plan.rows, self.plan.depth)
+        one, other = reversed(extents) if self.columns_first else extents
+        return f"g{self.name} ({one},{other},{'m' if of_block else 'n'})"
 
     @property
     def direction(self) -> str:
@@ -95,7 +126,8 @@ class OperandText:
     @property
     def view(self) -> str:
         """The matrix that a block has of it."""
-        places = [f"at_{self.plan.tensor.shape[mode]}" for mode in self.plan.order[2:]]
+        named = [self.plan.tensor.shape[mode] for mode in self.plan.order[2:]]
+        places = ["None" if mode in self.plan.around else f"at_{mode}" for mode in named]
         return f"tma_tensor_{self.name}" + (f"[{', '.join(['None', 'None', *places])}]" if places else "")
 
 
@@ -103,13 +135,14 @@ def kernel_parts(plan: WarpgroupAttentionPlan) -> KernelParts:
     """The parts of a module of one contraction."""
     found, spec = plan.walked, plan.spec
     names = names_of(plan)
-    rows = RowText(spec, found, names, plan.masked, plan.whole, plan.bounds, deferred=True)
+    vectors = [x.name for x in plan.vectors]
+    rows = RowText(spec, found, names, plan.masked, plan.whole, plan.bounds, frozenset(vectors), deferred=plan.by_turns)
     operands = [
-        OperandText(plan.q, "CONSUMERS"),
-        OperandText(plan.k, "STAGES"),
-        OperandText(plan.v, "STAGES", columns_first=True),
-        OperandText(plan.o, "CONSUMERS", stored=True),
+        *(OperandText(x, "CONSUMERS") for x in plan.lefts),
+        *(OperandText(x, "STAGES", columns_first=x not in plan.rights_of_pairs) for x in plan.rights),
+        *(OperandText(x, "CONSUMERS", stored=True) for x in plan.outputs),
     ]
+    loaded = operands[: len(plan.loaded)]
     first_lines, tile_lines = rows.tile(), rows.tile(follows=True)
     cut_first, cut_scores = rows.cut_scores(), rows.cut_scores(follows=True)
     bounds = plan.bounds if plan.folds else ()
@@ -118,22 +151,29 @@ def kernel_parts(plan: WarpgroupAttentionPlan) -> KernelParts:
     cut_part = CUT_PARTS.get(plan.parts)
     end_lines, tile_loads = rows.end(), rows.tile_loads()
     coordinates, _ = asked_modes(found)
-    by_column = [t for t in rows.elements if found.columns in t.shape]
-    by_key = [t for t in rows.elements if found.walked in t.shape]
+    by_column = {mode for mode in found.every_columns if any(mode in t.shape for t in rows.elements)}
+    by_key = [t for t in rows.elements if found.walked in t.shape and t.name not in vectors]
     asks_keys = any("key_places" in line and not line.startswith(" ") for line in tile_lines)
-    q, k, v, o = (x.tensor.name for x in (plan.q, plan.k, plan.v, plan.o))
+    asks_keys = asks_keys or (not plan.by_turns and not plan.whole)
+    row_places = [f"at_{mode}" for mode in plan.row_modes]
     m, n = found.rows[0], found.walked
     context: dict[str, Any] = {
         "body": body(plan),
         "operands": operands,
-        "stored": operands[3],
+        "loaded": loaded,
+        "stored": [(x, plan.sum_products[x.plan.depth], number) for number, x in enumerate(operands[len(loaded) :])],
         "loads": bool(by_column or by_key),
         "sizes": [(mode, text) for mode, text in size_texts(plan).items()],
         "places": [(mode, size_of(plan, mode)) for mode in reversed(plan.outer)],
         "length_lines": list(length_lines(plan)),
         "outer": list(plan.outer),
         **shared_out(plan),
-        "reach": list(reach_lines(plan.bounds, m, n, block_of(m), block_of(n), names.sizes, bool(bounds))),
+        "reach": [
+            *reach_lines(plan.bounds, m, n, block_of(m), block_of(n), names.sizes, bool(bounds)),
+            *around_lines(plan),
+        ],
+        "tile_places": list(tile_places(plan)),
+        "checks_keys": not plan.by_turns and not plan.whole,
         "cuts": list(cut_lines(bounds, n, block_of(n), names.sizes)),
         "is_cut": cut,
         "cut_part": cut_part,
@@ -145,34 +185,44 @@ def kernel_parts(plan: WarpgroupAttentionPlan) -> KernelParts:
         "row_lines": row_lines(plan),
         "M": m,
         "N": n,
-        "D": found.scores.mode,
-        "E": found.columns,
-        "Q": q,
-        "V": v,
-        "O_name": o,
-        "store_atom": "warp.StMatrix8x8x16bOp(False, 4)"
-        if plan.o.tensor.dtype.bytes == 2
-        else "cute.nvgpu.CopyUniversalOp()",
+        **(_of_one_pair(plan) if plan.by_turns else {}),
+        "pairs": [pair.suffix for pair in plan.pairs],
+        "outers": [
+            (x.suffix, block_of(x.values.depth_mode), x.values.tensor.name, plan.sum_products[x.values.depth])
+            for x in plan.outers
+        ],
+        "both_ways": [x for x in loaded if x.plan in plan.read_both_ways],
+        "sum_products": [(name, block_of(_mode_of(plan, depth))) for depth, name in plan.sum_products.items()],
         "blk_m": block_of(m),
         "blk_n": block_of(n),
-        "columns": block_of(found.columns),
-        "profiles": f"g{q} ({ROWS},{plan.depth},m), g{k} ({plan.key_block},{plan.depth},n), "
-        f"g{v} ({plan.columns},{plan.key_block},n)",
+        "profiles": ", ".join(x.profile for x in loaded),
         "carried": [
             (rows.held[one.name], 'float("-inf")' if one.function == "max" else "0.0") for one in found.of_rows
         ],
         "grows": rows.grows,
         "factor_lines": _factor_lines(plan, rows),
-        "asks_rows": any(f"at_{m}" in line for line in first_lines),
+        "asks_rows": any(name in line for name in row_places for line in first_lines),
         "asks_keys": asks_keys,
-        "asks_columns": bool(by_column) or found.columns in coordinates,
-        "asked_places": [("out_places", "out_columns")] if found.columns in coordinates else [],
-        "stored_sums": [(o, "", "")],
+        "threads": {one.suffix: thread_of(plan.sum_products[one.values.depth]) for one in plan.outers},
+        "asked_columns": list(columns_asked(plan, by_column | coordinates)),
+        "asked_places": [
+            (f"out_places{suffix_of(number)}", f"out_columns{suffix_of(number)}")
+            for number, mode in enumerate(found.every_columns)
+            if mode in coordinates
+        ],
+        "stored_sums": [
+            (x.tensor.name, suffix_of(number), sums_of(plan, x.tensor.name)) for number, x in enumerate(plan.outputs)
+        ],
         "tile_loads": tile_loads,
+        "vectors": [(x.name, rows.fetched(x), rows.vector(x)) for x in plan.vectors],
+        "vector": VECTOR,
+        "vector_lines": [
+            f"{rows.inputs[name]} = at_columns(s{name}[None, {VECTOR}], key_columns).load()" for name in vectors
+        ],
         "tile_lines": tile_lines,
         "end_lines": end_lines,
         "ends_ask_rows": any(f"at_{m}" in line for line in end_lines),
-        "element": f"cutlass.{plan.q.tensor.dtype.cutlass}",
+        "element": f"cutlass.{plan.lefts[0].tensor.dtype.cutlass}",
         "grid": grid(plan),
     }
     parameters = [
@@ -183,11 +233,31 @@ def kernel_parts(plan: WarpgroupAttentionPlan) -> KernelParts:
         template="attention.py.j2",
         constants=constants_of(plan),
         context=context,
-        parameters=(*(text for one in parameters for text in one), "mma_S: cute.TiledMma", "mma_O: cute.TiledMma"),
+        parameters=(
+            *(text for one in parameters for text in one),
+            *(f"s{x.tensor.name}_columns_layout: cute.ComposedLayout" for x in plan.read_both_ways),
+            "mma_S: cute.TiledMma",
+            *(f"{name}: cute.TiledMma" for name in plan.sum_products.values()),
+        ),
         limits=limits(plan),
         nvgpu=("OperandMajorMode", "cpasync", "warp", "warpgroup"),
         nvgpu_path="schedule.mma",
     )
+
+
+def _of_one_pair(plan: WarpgroupAttentionPlan) -> dict[str, Any]:
+    """The context of the templates for tiles that come by turns."""
+    return {
+        "Q": plan.q.tensor.name,
+        "V": plan.v.tensor.name,
+        "D": plan.walked.scores.mode,
+        "columns": block_of(plan.walked.columns),
+    }
+
+
+def _mode_of(plan: WarpgroupAttentionPlan, depth: int) -> str:
+    """A mode of the columns of sums that has so many."""
+    return next(one.values.depth_mode for one in plan.outers if one.values.depth == depth)
 
 
 def _factor_lines(plan: WarpgroupAttentionPlan, rows: RowText) -> list[str]:
@@ -211,7 +281,7 @@ LOG2_E = "1.4426950408889634"
 def constants_of(plan: WarpgroupAttentionPlan) -> tuple[Constant, ...]:
     """The numbers that the module gives names."""
     found = plan.walked
-    own = [(x.tensor.name, x.bytes) for x in (plan.q, plan.k, plan.v)]
+    own = [(x.tensor.name, x.bytes) for x in plan.loaded]
     return (
         *tile_constants(plan),
         Constant("CONSUMERS", str(plan.consumers), "warpgroups that multiply", f"schedule.tiler.{found.rows[0]}"),

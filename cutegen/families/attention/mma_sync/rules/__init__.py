@@ -5,7 +5,7 @@ from __future__ import annotations
 from cutegen.analysis.words import count
 from cutegen.atoms.targets import WARP
 from cutegen.families.attention.mma_sync.plan import ROWS_OF_WARP, shared_keys
-from cutegen.families.attention.mma_sync.room import copies_fit, multiplied, registers_of, smem_bytes
+from cutegen.families.attention.mma_sync.room import copies_fit, registers_of, smem_bytes
 from cutegen.families.attention.mma_sync.schedule import Spec
 from cutegen.families.attention.operand_rules import rows
 from cutegen.families.attention.operands import (
@@ -15,6 +15,7 @@ from cutegen.families.attention.operands import (
     least_room,
     more_than_one,
     moved_in_tiles,
+    multiplied,
     rows_key,
     stored_with_columns,
 )

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from cutegen.families.attention.operand_rules import rows
-from cutegen.families.attention.operands import UNIT, extents, is_fixed, least_room, more_than_one
-from cutegen.families.attention.wgmma.allocation import smem_bytes
+from cutegen.families.attention.operands import UNIT, extents, is_fixed, least_room
+from cutegen.families.attention.plan import comes_by_turns
+from cutegen.families.attention.wgmma.allocation import OTHERS, registers_of, smem_bytes
 from cutegen.families.attention.wgmma.plan import REGISTERS, ROWS
 from cutegen.families.attention.wgmma.schedule import Spec
+from cutegen.language.lengths import lengths_of
 from cutegen.lint.rule import Rule, Say
 from cutegen.lint.trial import changed, first_that_works, written
 from cutegen.ops.contract import walked_of
 
 MOST_KEYS = 256  # columns of one product
-OTHERS = 24  # registers of a thread for all but what is multiplied
 
 
 def products(spec: Spec, say: Say) -> None:
-    """There is one product of two tensors, one along the walked mode, and one output of that."""
-    if (several := more_than_one(walked_of(spec), spec.outputs)) is not None:
-        message = f"statements have {several}, and warpgroups multiply one pair of tensors, then one tensor"
+    """All of a mode exists that is walked for several products."""
+    found = walked_of(spec)
+    if not comes_by_turns(found) and lengths_of(spec.tensors) is not None:
+        message = f"not all of {found.walked} exists, and warpgroups multiply whole tiles of several tensors"
         say(message, "schedule", "mma", "atom", help="write `atom: mma_sync`, or no atom")
 
 
@@ -46,9 +48,11 @@ def registers(spec: Spec, say: Say) -> None:
     needed, room = registers_of(spec), REGISTERS[m // ROWS][1]
     if needed + OTHERS <= room:
         return
-    columns = spec.static[found.columns]
+    columns = sum(spec.static[found.columns_of(one)] for one in found.outer)
+    scores, factors = (f"{count} * " * (count > 1) + str(n) for count in (len(found.products), len(found.outer)))
+    of_factors = f"{factors} / 4 of factors, " * comes_by_turns(found)
     notes = (
-        f"{n} / 2 scores, {n} / 4 of factors, {columns} / 2 sums: {needed}; about {OTHERS} more; the limit is {room}",
+        f"{scores} / 2 scores, {of_factors}{columns} / 2 sums: {needed}; about {OTHERS} more; the limit is {room}",
     )
     trials = [
         (written(f"write `{found.walked}: {fewer}` in the tiler"), changed(spec, {f"tiler.{found.walked}": fewer}))
@@ -63,13 +67,6 @@ def registers(spec: Spec, say: Say) -> None:
         )
     message = f"a thread needs {needed + OTHERS} registers, and {m // ROWS} warpgroups that multiply have {room} each"
     say(message, "schedule", "tiler", found.walked, notes=notes, help=lambda: first_that_works(say.code, trials))
-
-
-def registers_of(spec: Spec) -> int:
-    """Registers of a thread for scores, factors in 16 bits, and sums."""
-    found = walked_of(spec)
-    _, n = extents(spec, found)
-    return n // 2 + n // 4 + spec.static[found.columns] // 2
 
 
 def shared_memory(spec: Spec, say: Say) -> None:
@@ -96,7 +93,7 @@ def shared_memory(spec: Spec, say: Say) -> None:
 def is_sound(spec: Spec) -> bool:
     """Whether a plan can be made; what is not filled in yet passes."""
     found, schedule = walked_of(spec), spec.schedule
-    if not is_fixed(spec, found) or more_than_one(found, spec.outputs) is not None:
+    if not is_fixed(spec, found):
         return False
     tiler = schedule.tiler or {}
     m, n = tiler.get(found.rows[0], ROWS), tiler.get(found.walked, UNIT)
