@@ -153,7 +153,8 @@ def first_failure(folder: Path, kind: str, text: str) -> str:
     module = made(kind)
     (folder / module.name).write_text(text, encoding="utf-8")
     loaded = load_module(folder / module.name)
-    reports = (verify_case(module.plan, case, loaded, EmulatorExecutor(lines=False)) for case in CASES)
+    executor = EmulatorExecutor(lines=False)  # which compiles the module once
+    reports = (verify_case(module.plan, case, loaded, executor) for case in CASES)
     return next((report.message for report in reports if report.status != "passed"), "")
 
 

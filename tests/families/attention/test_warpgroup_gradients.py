@@ -94,7 +94,8 @@ def first_failure(kind: str, text: str, folder: Path) -> str:
     path = folder / "small.py"
     path.write_text(text, encoding="utf-8")
     loaded = load_module(path)
-    reports = (verify_case(made(kind).plan, case, loaded, EmulatorExecutor(lines=False)) for case in CASES)
+    executor = EmulatorExecutor(lines=False)  # which compiles the module once
+    reports = (verify_case(made(kind).plan, case, loaded, executor) for case in CASES)
     return next((report.message for report in reports if report.status != "passed"), "")
 
 
