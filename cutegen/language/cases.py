@@ -146,6 +146,10 @@ class Cases(Schedule):
     def fast_math(self) -> bool:
         return any(case.schedule.fast_math for case in self.cases)
 
+    @property
+    def fast_elements(self) -> bool:
+        return any(case.schedule.fast_elements for case in self.cases)
+
     def as_data(self) -> list[dict[str, Any]]:
         """The list as a spec writes it."""
         data = []

@@ -106,6 +106,13 @@ class Schedule:
         """Whether `exp` of f32 is 2 to a power that is rounded first, instead of what the library has."""
         return False
 
+    @property
+    def fast_elements(self) -> bool:
+        """Whether `tanh` of f32 has an absolute error, and elements are multiplied by the reciprocals of scalars and of
+        numbers that they are divided by.
+        """
+        return False
+
 
 _SHAPES = Items(ByName(Integer(0), MODE_SIZE, least=1), "One size for each mode.", most=64)
 _MEASURED = Items(ByName(Integer(1), MODE_SIZE, least=1), "One size for each mode.", most=64)

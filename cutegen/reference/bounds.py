@@ -304,7 +304,7 @@ class Evaluator:
                 return arithmetic.multiply(a, b, dtype)
             case "/":
                 scaled = self.spec.schedule.fast_math and dtype is Dtype.f32
-                scaled = scaled and is_normalising(node.right, statements(self.spec))
+                scaled = scaled and (self._is_scalar(node.right) or is_normalising(node.right, statements(self.spec)))
                 quotient = (arithmetic.scale_by_reciprocal if scaled else arithmetic.divide)(a, b, dtype)
                 return self._beside_pole(node.right, b, quotient)
             case "and" | "or":
@@ -312,6 +312,11 @@ class Evaluator:
             case "//" | "%" | "<<" | ">>" | "&" | "|" | "^":
                 return whole_numbers.operate(node.op, a, b, dtype)
         return arithmetic.compare(node.op, a, b)
+
+    def _is_scalar(self, divisor: ex.Expr) -> bool:
+        """Whether elements are multiplied by the reciprocal of this scalar or number."""
+        named = isinstance(divisor, ex.Name) and divisor.id in self.scalars
+        return self.spec.schedule.fast_elements and (named or isinstance(divisor, ex.Literal_))
 
     def _defined(self, node: ex.Call) -> Bounded:
         """A function that is defined by others: the value of torch's own, with the error that the definition has."""
@@ -340,6 +345,8 @@ class Evaluator:
         fast = self.spec.schedule.fast_math
         base = self._base_of(node.arguments[0]) if fast and node.function == "exp" else None
         result = arithmetic.function(node.function, arguments[0], dtype, fast, base)
+        if node.function == "tanh" and self.spec.schedule.fast_elements and dtype is Dtype.f32:
+            result = arithmetic.by_exponential(result)
         return self._beside_pole(node.arguments[0], arguments[0], result) if node.function == "rsqrt" else result
 
     @cached_property

@@ -5,19 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from cutegen.codegen.texts import PRODUCT, Text
-from cutegen.expressions.tree import Binary, Expr, Local
+from cutegen.codegen.texts import PRODUCT, SUM, Text
+from cutegen.dtypes import Dtype
+from cutegen.expressions.tree import Binary, Call, Expr, Literal_, Local, Name
 from cutegen.families.common.row_printing import NumberedPrinter
 from cutegen.language.model import Tensor
 from cutegen.ops.folding import Folded
+
+TWO_LOG2_E = "2.8853900817779268"
 
 
 @dataclass
 class VectorPrinter(NumberedPrinter):
     """Prints on vectors of a thread's columns. `power` is how exponentials of `folded` are printed; `inverses` has the
-    variables with the inverses of numbers that vectors are divided by.
+    variables with the inverses of numbers that vectors are divided by. With `fast_math`, vectors are multiplied by the
+    reciprocals of `scalars` and of literals as well, and `tanh` is computed by an exponential.
     """
 
+    scalars: frozenset[str] = frozenset()
     folded: Folded | None = None
     power: str = ""
     inverses: Mapping[str, str] = field(default_factory=dict)
@@ -30,7 +35,20 @@ class VectorPrinter(NumberedPrinter):
     def binary(self, node: Binary) -> Text:
         if node.op == "/" and isinstance(node.right, Local) and node.right.id in self.inverses:
             return Text(f"{self.print(node.left).inside(PRODUCT)} * {self.inverses[node.right.id]}", PRODUCT)
+        if node.op == "/" and self.fast_math and node.dtype is Dtype.f32 and self.is_tensor(node.left):
+            if isinstance(node.right, Name) and node.right.id in self.scalars:
+                return Text(f"{self.print(node.left).inside(PRODUCT)} * (1.0 / {self.print(node.right).text})", PRODUCT)
+            if isinstance(node.right, Literal_) and node.right.value:
+                return Text(f"{self.print(node.left).inside(PRODUCT)} * {1.0 / node.right.value!r}", PRODUCT)
         return super().binary(node)
+
+    def call(self, node: Call, arguments: list[Text]) -> Text:
+        """The text of a call. tanh(x) = 1 - 2 / (exp(2 x) + 1), and a reciprocal is the square of `rsqrt`."""
+        if node.function == "tanh" and self.fast_math and node.dtype is Dtype.f32 and self.is_tensor(node):
+            power = self.name(Text(f"cute.math.exp2({arguments[0].inside(PRODUCT)} * {TWO_LOG2_E}, fastmath=True)"))
+            root = self.name(Text(f"cute.math.rsqrt({power.text} + 1.0, fastmath=True)"))
+            return Text(f"1.0 - 2.0 * {root.text} * {root.text}", SUM)
+        return super().call(node, arguments)
 
 
 @dataclass(frozen=True)

@@ -110,6 +110,7 @@ class TileText:
         return VectorPrinter(
             self.read, vectors, {}, WIDTH - INDENT, places, uniform=rest, lengths=self.names.sizes, anchor=anchor,
             taken=frozenset(self.variables.taken), numbers=numbers, fast_math=self.spec.schedule.fast_math,
+            scalars=frozenset(s.name for s in self.spec.scalars),
         )  # fmt: skip
 
     def row_printer(self, numbers: list[int]) -> RowPrinter:

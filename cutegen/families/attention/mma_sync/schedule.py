@@ -82,5 +82,9 @@ class AttentionSchedule(Schedule):
     def fast_math(self) -> bool:
         return self.math == "fast"
 
+    @property
+    def fast_elements(self) -> bool:
+        return self.fast_math
+
 
 Spec = KernelSpec[AttentionSchedule]

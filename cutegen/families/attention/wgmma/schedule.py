@@ -48,5 +48,9 @@ class WarpgroupAttentionSchedule(Schedule):
     def fast_math(self) -> bool:
         return self.math == "fast"
 
+    @property
+    def fast_elements(self) -> bool:
+        return self.fast_math
+
 
 Spec = KernelSpec[WarpgroupAttentionSchedule]
