@@ -277,19 +277,6 @@ def function(name: str, x: Bounded, dtype: Dtype, fast_math: bool = False, base:
     return result
 
 
-def by_exponential(tanh: Bounded) -> Bounded:
-    """A hyperbolic tangent of f32 that is computed as 1 - 2 / (2^(c x) + 1), c = 2 log2(e), whose error is absolute.
-
-    With u = 2^-24: c and c x are rounded, and the power is off by 4 u of itself; |d tanh| is at most half of a relative
-    error of it, and |y| 2^y / (2^y + 1)^2 below 0.33: 2 * 2 u * 0.33 + 2 u. The sum below is rounded once, and its
-    `rsqrt` off by 2^-22.4 (6.1 u with that of its square), of a quotient of at most 2: 2 * (1 + 6.1 + 1) u. The
-    difference is rounded to half an ulp of 1: 20 u, of which 24 are allowed.
-    """
-    import torch
-
-    return replace(tanh, error=torch.where(tanh.value.isnan(), tanh.error, tanh.error + 24 * 2.0**-24))
-
-
 def _monotone(f: Callable[[torch.Tensor], torch.Tensor], x: Bounded, dtype: Dtype) -> Bounded:
     """The result of a monotone function, which lies between its values at both ends of x.
 

@@ -31,8 +31,9 @@ from cutegen.reference import (
 from cutegen.reference.asked import family_of, op_of
 from cutegen.reference.casting import cast
 from cutegen.reference.existing import existing
+from cutegen.reference.fast_exponentials import by_exponential
 from cutegen.reference.in_parts import parts
-from cutegen.reference.normalising import is_normalising
+from cutegen.reference.normalising import is_inverted
 from cutegen.reference.placing import exactly, placed, widened
 from cutegen.reference.repeated import NONE, Kept, Repeats, repeats
 from cutegen.reference.rounding import Bounded
@@ -303,20 +304,15 @@ class Evaluator:
             case "*":
                 return arithmetic.multiply(a, b, dtype)
             case "/":
-                scaled = self.spec.schedule.fast_math and dtype is Dtype.f32
-                scaled = scaled and (self._is_scalar(node.right) or is_normalising(node.right, statements(self.spec)))
-                quotient = (arithmetic.scale_by_reciprocal if scaled else arithmetic.divide)(a, b, dtype)
-                return self._beside_pole(node.right, b, quotient)
+                divide = (
+                    arithmetic.scale_by_reciprocal if is_inverted(node, self.spec, statements) else arithmetic.divide
+                )
+                return self._beside_pole(node.right, b, divide(a, b, dtype))
             case "and" | "or":
                 return arithmetic.logical(node.op, a, b)
             case "//" | "%" | "<<" | ">>" | "&" | "|" | "^":
                 return whole_numbers.operate(node.op, a, b, dtype)
         return arithmetic.compare(node.op, a, b)
-
-    def _is_scalar(self, divisor: ex.Expr) -> bool:
-        """Whether elements are multiplied by the reciprocal of this scalar or number."""
-        named = isinstance(divisor, ex.Name) and divisor.id in self.scalars
-        return self.spec.schedule.fast_elements and (named or isinstance(divisor, ex.Literal_))
 
     def _defined(self, node: ex.Call) -> Bounded:
         """A function that is defined by others: the value of torch's own, with the error that the definition has."""
@@ -342,11 +338,10 @@ class Evaluator:
                 return powers_and_remainders.general_power(arguments[0], arguments[1], dtype)
             case "fmod":
                 return powers_and_remainders.remainder_of_division(arguments[0], arguments[1], dtype)
-        fast = self.spec.schedule.fast_math
-        base = self._base_of(node.arguments[0]) if fast and node.function == "exp" else None
-        result = arithmetic.function(node.function, arguments[0], dtype, fast, base)
-        if node.function == "tanh" and self.spec.schedule.fast_elements and dtype is Dtype.f32:
-            result = arithmetic.by_exponential(result)
+        schedule, is_exp = self.spec.schedule, node.function == "exp"
+        base = self._base_of(node.arguments[0]) if schedule.fast_math and is_exp else None
+        result = arithmetic.function(node.function, arguments[0], dtype, schedule.fast_math, base)
+        result = by_exponential(result) if node.function == "tanh" and schedule.fast_elements else result
         return self._beside_pole(node.arguments[0], arguments[0], result) if node.function == "rsqrt" else result
 
     @cached_property

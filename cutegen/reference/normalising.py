@@ -1,10 +1,23 @@
-"""Sums of exponentials that normalise: kernels with fast functions multiply by the reciprocal of one."""
+"""Divisors by whose reciprocals kernels with fast functions multiply: scalars, and sums of exponentials."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from cutegen.expressions.tree import Binary, Call, Expr, Local, Reduce, Typed
+from cutegen.dtypes import Dtype
+from cutegen.expressions.tree import Binary, Call, Expr, Literal_, Local, Name, Reduce, Typed
+from cutegen.language.model import KernelSpec
+
+
+def is_inverted(quotient: Binary, spec: KernelSpec, statements: Callable[[KernelSpec], Sequence[Typed]]) -> bool:
+    """Whether a kernel may multiply by the reciprocal of a divisor in f32."""
+    divisor, schedule = quotient.right, spec.schedule
+    if quotient.dtype is not Dtype.f32:
+        return False
+    scalar = isinstance(divisor, Literal_) or (
+        isinstance(divisor, Name) and divisor.id in {s.name for s in spec.scalars}
+    )
+    return (schedule.fast_elements and scalar) or (schedule.fast_math and is_normalising(divisor, statements(spec)))
 
 
 def is_normalising(divisor: Expr, statements: Sequence[Typed]) -> bool:

@@ -1,4 +1,4 @@
-"""What kernels of contractions compute of elements in fewer instructions, and the bounds that count it."""
+"""Elements that kernels of contractions compute in fewer instructions, and the bounds that count it."""
 
 from __future__ import annotations
 
