@@ -304,9 +304,8 @@ class Evaluator:
             case "*":
                 return arithmetic.multiply(a, b, dtype)
             case "/":
-                divide = (
-                    arithmetic.scale_by_reciprocal if is_inverted(node, self.spec, statements) else arithmetic.divide
-                )
+                inverted = is_inverted(node, self.spec, statements(self.spec))
+                divide = arithmetic.scale_by_reciprocal if inverted else arithmetic.divide
                 return self._beside_pole(node.right, b, divide(a, b, dtype))
             case "and" | "or":
                 return arithmetic.logical(node.op, a, b)
@@ -338,8 +337,7 @@ class Evaluator:
                 return powers_and_remainders.general_power(arguments[0], arguments[1], dtype)
             case "fmod":
                 return powers_and_remainders.remainder_of_division(arguments[0], arguments[1], dtype)
-        schedule, is_exp = self.spec.schedule, node.function == "exp"
-        base = self._base_of(node.arguments[0]) if schedule.fast_math and is_exp else None
+        schedule, base = self.spec.schedule, self._base_of(node)
         result = arithmetic.function(node.function, arguments[0], dtype, schedule.fast_math, base)
         result = by_exponential(result) if node.function == "tanh" and schedule.fast_elements else result
         return self._beside_pole(node.arguments[0], arguments[0], result) if node.function == "rsqrt" else result
@@ -349,11 +347,11 @@ class Evaluator:
         """The statement whose values may be scaled where their exponentials are computed."""
         return op_of(self.spec).scaled_late(self.spec)
 
-    def _base_of(self, power: ex.Expr) -> Bounded | None:
-        """The m of a power s - m whose two parts may be scaled and rounded apart; None of another one."""
-        match power:
-            case ex.Binary(op="-", left=ex.Local(id=name), right=m) if name == self.scaled_late:
-                return self.expr(m)
+    def _base_of(self, node: ex.Call) -> Bounded | None:
+        """The m of exp(s - m) whose two parts may be scaled and rounded apart; None of another call."""
+        match node:
+            case ex.Call(function="exp", arguments=(ex.Binary(op="-", left=ex.Local(id=name), right=m),)):
+                return self.expr(m) if self.spec.schedule.fast_math and name == self.scaled_late else None
         return None
 
     def most_additions(self, modes: Sequence[str]) -> int | None:

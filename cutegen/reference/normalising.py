@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from cutegen.dtypes import Dtype
 from cutegen.expressions.tree import Binary, Call, Expr, Literal_, Local, Name, Reduce, Typed
 from cutegen.language.model import KernelSpec
 
 
-def is_inverted(quotient: Binary, spec: KernelSpec, statements: Callable[[KernelSpec], Sequence[Typed]]) -> bool:
+def is_inverted(quotient: Binary, spec: KernelSpec, statements: Sequence[Typed]) -> bool:
     """Whether a kernel may multiply by the reciprocal of a divisor in f32."""
     divisor, schedule = quotient.right, spec.schedule
     if quotient.dtype is not Dtype.f32:
         return False
-    scalar = isinstance(divisor, Literal_) or (
-        isinstance(divisor, Name) and divisor.id in {s.name for s in spec.scalars}
-    )
-    return (schedule.fast_elements and scalar) or (schedule.fast_math and is_normalising(divisor, statements(spec)))
+    scalars = {scalar.name for scalar in spec.scalars}
+    scalar = isinstance(divisor, Literal_) or (isinstance(divisor, Name) and divisor.id in scalars)
+    return (schedule.fast_elements and scalar) or (schedule.fast_math and is_normalising(divisor, statements))
 
 
 def is_normalising(divisor: Expr, statements: Sequence[Typed]) -> bool:
