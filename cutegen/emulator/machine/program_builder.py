@@ -44,6 +44,8 @@ from cutegen.emulator.warps.exchange_operations import EXCHANGES, exchange_opera
 from cutegen.emulator.warps.matrix_operations import matrix_copy_operation, multiply_operation
 from cutegen.emulator.warps.product_waits import read_product_wait
 from cutegen.emulator.warps.register_budgets import register_budget
+from cutegen.emulator.warps.tensor_allocations import read_allocation
+from cutegen.emulator.warps.tensor_core_operations import tensor_core_operation
 from cutegen.emulator.warps.tensor_cores import compile_mma
 from cutegen.emulator.warps.warpgroup_products import warpgroup_operation
 
@@ -139,6 +141,10 @@ class _Builder:
         if opcode == "wgmma" and instruction.modifiers[:1] == ("wait_group",):
             self.ordered = True
             return End("wait", instruction, guard, negated, wait=read_product_wait(reader), watched=self.factors)
+        if opcode == "tcgen05" and instruction.modifiers[:1] == ("alloc",):
+            self.ordered = True
+            allocation = read_allocation(reader, self.slots, self.placement.places, self._note_size)
+            return End("wait", instruction, guard, negated, aligned=True, wait=allocation)
         if opcode == "mbarrier" and instruction.modifiers[:1] in (("test_wait",), ("try_wait",)):
             self.ordered = True
             wait = read_phase_wait(reader, self.slots, self.placement.places)
@@ -264,6 +270,11 @@ class _Builder:
             if instruction.modifiers[:1] == ("mma_async",):
                 self.approximate.append(instruction)
             self.ordered = True
+        elif opcode == "tcgen05":
+            operation = tensor_core_operation(instruction, slots, places, self._note_size)
+            if instruction.modifiers[:1] == ("mma",):
+                self.approximate.append(instruction)
+            self.ordered = True
         elif opcode == "griddepcontrol":
             operation = dependency_control(instruction)
         elif opcode == "setmaxnreg":
@@ -284,7 +295,7 @@ class _Builder:
         """The slots of the registers that an instruction writes, or None if it does more than that and read memory."""
         if instruction.opcode in ("prefetch", "prefetchu"):
             return ()
-        if instruction.opcode in ("cvta", "ld"):
+        if instruction.opcode in ("cvta", "ld") or instruction.name.startswith("tcgen05.ld."):
             target = instruction.operands[0]
             items = target.items if isinstance(target, Vector) else (target,)
             return tuple(self.slots[i.name] for i in items if isinstance(i, Register) and i.width)

@@ -1,0 +1,83 @@
+"""The instruction descriptor of tcgen05.mma: the shape and the types of a product (PTX ISA 9.1, section 9.7.16.4.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from types import MappingProxyType
+
+from cutegen.emulator.warps.product_types import KINDS
+from cutegen.emulator.warps.shared_matrices import DescriptorError
+
+DEPTH_BYTES = 32
+"""That each row of A and of B has in one product."""
+
+TYPES_OF: Mapping[str, Mapping[int, str]] = MappingProxyType(
+    {
+        "f16": MappingProxyType({0: "f16", 1: "bf16"}),
+        "tf32": MappingProxyType({2: "tf32"}),
+        "f8f6f4": MappingProxyType({0: "e4m3", 1: "e5m2"}),
+    }
+)
+"""The kind of a product -> the types of A and B by their numbers."""
+
+_SUMS = MappingProxyType({0: "f16", 1: "f32"})
+"""The types of D by their numbers."""
+
+_RESERVED = 0b1111 | 1 << 6 | 1 << 23 | 0b111 << 29
+"""Bits of sparsity, saturation, tensor core warps and none, which are 0 in the products that are emulated."""
+
+
+@dataclass(frozen=True)
+class ProductShape:
+    """A product of A, `rows` by the depth, and B, `columns` by the depth, of those types, with D of the type `sums`.
+
+    `sign` is that of all products of elements. `transposed` says which of A and B are MN-major.
+    """
+
+    rows: int
+    columns: int
+    types: tuple[str, str]
+    sums: str
+    sign: int
+    transposed: tuple[bool, bool]
+
+    @property
+    def itemsizes(self) -> tuple[int, int]:
+        """The bytes of an element of A and of B in shared memory."""
+        return KINDS[self.types[0]][0], KINDS[self.types[1]][0]
+
+    @property
+    def depth(self) -> int:
+        """How many products are added to an element of D."""
+        return DEPTH_BYTES // self.itemsizes[0]
+
+
+@lru_cache(maxsize=256)
+def read_shape(bits: int, kind: str) -> ProductShape:
+    """The product of one block that an instruction descriptor tells of.
+
+    Raises DescriptorError for one that no instruction of the kind takes, or that is not emulated.
+    """
+    rows, columns = (bits >> 24 & 31) << 4, (bits >> 17 & 63) << 3
+    if rows not in (64, 128) or not 8 <= columns <= 256:
+        text = f"M is {rows} and N is {columns}: one block has M 64 or 128, and N 8 to 256"
+        raise DescriptorError(text)
+    if bits & _RESERVED:
+        raise DescriptorError(f"bits {bits & _RESERVED:#x} are set: sparse, saturating or reserved")
+    numbers, known = (bits >> 7 & 7, bits >> 10 & 7), TYPES_OF[kind]
+    if any(number not in known for number in numbers):
+        names = ", ".join(f"{number} {name}" for number, name in known.items())
+        raise DescriptorError(f"the types of A and B are {numbers[0]} and {numbers[1]}: of kind::{kind} are {names}")
+    types = known[numbers[0]], known[numbers[1]]
+    if kind == "f16" and types[0] != types[1]:
+        raise DescriptorError(f"A is {types[0]} and B is {types[1]}, which must be the same")
+    sums = _SUMS.get(bits >> 4 & 3, "")
+    if not sums or (sums == "f16" and types[0] in ("bf16", "tf32")):
+        raise DescriptorError(f"D is {sums or 'of no type'}, which A of {types[0]} cannot have")
+    transposed = bool(bits >> 15 & 1), bool(bits >> 16 & 1)
+    if transposed[1] and kind == "f8f6f4" and columns % 16:
+        raise DescriptorError(f"N is {columns} with B MN-major, of 8 bits: a multiple of 16 is needed")
+    negative = (bits >> 13 & 1) != (bits >> 14 & 1)
+    return ProductShape(rows, columns, types, sums, -1 if negative else 1, transposed)
