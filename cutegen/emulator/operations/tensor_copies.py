@@ -32,6 +32,7 @@ from cutegen.emulator.ptx.model import Instruction
 from cutegen.emulator.synchronisation.mbarrier_uses import Uses
 
 _COUNTED = "mbarrier::complete_tx::bytes"
+_WORD = 4  # bytes, of which padded items are whole multiples
 
 
 def tensor_copy_operation(instruction: Instruction, slots: Mapping[str, int], places: Places, note: Note) -> Operation:
@@ -67,8 +68,8 @@ def tensor_copy_operation(instruction: Instruction, slots: Mapping[str, int], pl
         box.check_known(lanes, mask)
         together, done = box_loads(lanes), 0
         if together is not None and has_any(here):
-            first = divmod(int(here.argmax()), lanes.shape[1])
-            done = together.load(all_of_them, lanes, here, *box.map_at(lanes, first))
+            tensor, address = box.map_at(lanes, divmod(int(here.argmax()), lanes.shape[1]))
+            done = together.load(all_of_them, lanes, here, tensor, address) if tensor.is_plain else 0
         for number in () if done == here.size else np.flatnonzero(here).tolist():
             if number < done:
                 continue
@@ -86,8 +87,8 @@ def _load(
     lanes: Lanes, lane: Lane, targets: Sequence[tuple[SharedAccess, Uses]], tensor: TensorMap, at: tuple[int, ...]
 ) -> None:
     """Copies the box at some coordinates to places in shared memory. Raises Stop for a fault."""
-    size, instruction = tensor.size_at(at), targets[0][0].instruction
-    addresses, inside = tensor.places(at, size)
+    instruction = targets[0][0].instruction
+    size, addresses, inside = _parts(tensor, at)
     landing: Landing = nothing
     if inside.all():
         data, lost, landing = load_places(lanes.access, addresses, size, lane, instruction)
@@ -97,8 +98,8 @@ def _load(
             found, bad, landing = load_places(lanes.access, addresses[inside], size, lane, instruction)
             data[inside], lost[inside] = found.reshape(-1, size), bad.reshape(-1, size)
     start = shared_start(lanes, targets[0][0], lane)
-    moved = _swizzled(data.reshape(-1), start, tensor.swizzle)
-    unknown = _swizzled(lost.reshape(-1), start, tensor.swizzle) if has_any(lost) else lost.reshape(-1)
+    moved = _in_memory(data, start, tensor)
+    unknown = _in_memory(lost, start, tensor) if has_any(lost) else np.zeros(len(moved), np.bool_)
     left = [len(targets)]
 
     def seen(observer: Lane) -> None:
@@ -107,12 +108,25 @@ def _load(
             landing()
 
     for access, uses in targets:
-        write_bytes(lanes, access, uses, moved, unknown, seen)
+        write_bytes(lanes, access, uses, moved, unknown, seen, tensor.counted)
 
 
-def _swizzled(values: Array, start: int, swizzle: int) -> Array:
-    """The values of the bytes of a box, packed, as they lie from a shared address on."""
+def _parts(tensor: TensorMap, at: tuple[int, ...]) -> tuple[int, Array, Array]:
+    """The parts in which the box at some coordinates is read: the bytes of each, the addresses, and which there are."""
+    if not tensor.padding:
+        size = tensor.size_at(at)
+        return size, *tensor.places(at, size)
+    addresses, inside = tensor.places(at)
+    each = np.arange(0, tensor.itemsize, _WORD)
+    return _WORD, (addresses[:, None] + each).reshape(-1), np.repeat(inside, len(each))
+
+
+def _in_memory(values: Array, start: int, tensor: TensorMap) -> Array:
+    """The values of the bytes of a box's items as they lie from a shared address on; padding has zeros."""
+    if tensor.padding:
+        items = values.reshape(-1, tensor.itemsize)
+        values = np.concatenate([items, np.zeros((len(items), tensor.padding), values.dtype)], axis=1)
     pieces = values.reshape(-1, PIECE)
     found = np.empty_like(pieces)
-    found[swizzled_pieces(start, len(pieces), swizzle)] = pieces
+    found[swizzled_pieces(start, len(pieces), tensor.swizzle, tensor.pairs)] = pieces
     return found.reshape(-1)

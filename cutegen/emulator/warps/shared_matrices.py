@@ -15,7 +15,7 @@ from cutegen.emulator.arithmetic.arrays import Array
 from cutegen.emulator.arithmetic.formats import widen_bf16
 from cutegen.emulator.memory.placement import BASE
 from cutegen.emulator.memory.runs import PIECE
-from cutegen.emulator.memory.tensor_maps import swizzled
+from cutegen.emulator.memory.tensor_maps import swizzled, swizzled_by_pairs
 
 _SWIZZLES = (0, 3, 2, 1)
 """The number of a descriptor's swizzle, of wgmma -> that of 16 << s bytes: none, 128, 64, 32."""
@@ -81,8 +81,7 @@ class Descriptor:
         if self.pairs:
             offset = along % 32 * itemsize + along // 32 * self.leading
             offset = offset + deep % 4 * pattern + deep // 4 * self.stride
-            address = self.start + offset
-            return np.asarray(address ^ (address >> 7 & 3) << 5)
+            return swizzled_by_pairs(self.start + offset)
         if not transposed:
             inner = deep * itemsize if swizzle else deep % per * itemsize + deep // per * self.leading
             offset = along % 8 * pattern + along // 8 * self.stride + inner
