@@ -18,7 +18,8 @@ from cutegen.emulator.host.builds import Build, build
 from cutegen.emulator.host.emulated import Emulated
 
 TARGET = "sm_100a"
-TYPES = {"BFloat16": torch.bfloat16, "Float16": torch.float16}
+F8 = {"Float8E4M3FN": torch.float8_e4m3fn, "Float8E5M2": torch.float8_e5m2}
+TYPES = {"BFloat16": torch.bfloat16, "Float16": torch.float16, "TFloat32": torch.float32, **F8}
 TEXT = """
 import cuda.bindings.driver as cuda
 import cutlass
@@ -48,8 +49,8 @@ def gemm_kernel(
     m_tile, _, _ = cute.arch.block_idx()
     warp = cute.arch.make_warp_uniform(cute.arch.warp_idx())
     smem = cutlass.memory.SmemAllocator()
-    sA = smem.allocate_tensor(cutlass.{dtype}, sA_layout.outer, byte_alignment=1024, swizzle=sA_layout.inner)
-    sB = smem.allocate_tensor(cutlass.{dtype}, sB_layout.outer, byte_alignment=1024, swizzle=sB_layout.inner)
+    sA = smem.allocate_tensor(cutlass.{memory_a}, sA_layout.outer, byte_alignment=1024, swizzle=sA_layout.inner)
+    sB = smem.allocate_tensor(cutlass.{memory_b}, sB_layout.outer, byte_alignment=1024, swizzle=sB_layout.inner)
     full = smem.allocate_array(cutlass.Int64, STAGES)
     empty = smem.allocate_array(cutlass.Int64, STAGES)
     ready = smem.allocate_array(cutlass.Int64, SLOTS)
@@ -132,9 +133,8 @@ def gemm_kernel(
 
 @cute.jit
 def launch(mA: cute.Tensor, mB: cute.Tensor, mC: cute.Tensor, stream: cuda.CUstream):
-    op = tcgen05.MmaF16BF16Op(
-        cutlass.{dtype},
-        cutlass.Float32,
+    op = tcgen05.{op}(
+        {types}
         (TILER[0], TILER[1], 32 // {width}),
         tcgen05.CtaGroup.ONE,
         tcgen05.OperandSource.SMEM,
@@ -142,11 +142,12 @@ def launch(mA: cute.Tensor, mB: cute.Tensor, mC: cute.Tensor, stream: cuda.CUstr
         OperandMajorMode.{major_b},
     )
     tiled_mma = cute.make_tiled_mma(op)
-    sA_layout = helpers.make_smem_layout_a(tiled_mma, TILER, cutlass.{dtype}, STAGES)
-    sB_layout = helpers.make_smem_layout_b(tiled_mma, TILER, cutlass.{dtype}, STAGES)
+    sA_layout = helpers.make_smem_layout_a(tiled_mma, TILER, cutlass.{type_a}, STAGES)
+    sB_layout = helpers.make_smem_layout_b(tiled_mma, TILER, cutlass.{type_b}, STAGES)
     load, stage = cpasync.CopyBulkTensorTileG2SOp(tcgen05.CtaGroup.ONE), (None, None, None, 0)
-    tma_a, tA = make_tiled_tma_atom_A(load, mA, cute.slice_(sA_layout, stage), TILER, tiled_mma)
-    tma_b, tB = make_tiled_tma_atom_B(load, mB, cute.slice_(sB_layout, stage), TILER, tiled_mma)
+    kinds = {{}} if cutlass.{type_a} == cutlass.{memory_a} else {{"internal_type": cutlass.{type_a}}}
+    tma_a, tA = make_tiled_tma_atom_A(load, mA, cute.slice_(sA_layout, stage), TILER, tiled_mma, **kinds)
+    tma_b, tB = make_tiled_tma_atom_B(load, mB, cute.slice_(sB_layout, stage), TILER, tiled_mma, **kinds)
     gemm_kernel(tma_a, tA, tma_b, tB, mC, tiled_mma, sA_layout, sB_layout).launch(
         grid=[cute.ceil_div(mC.shape[0], TILER[0]), 1, 1], block=[THREADS, 1, 1], stream=stream
     )
@@ -159,8 +160,8 @@ def compile_for(arch: str, options: tuple = ()):
         strides = tuple(1 if mode == major else cute.sym_int64(divisibility=128 // dtype.width) for mode in modes)
         return make_fake_tensor(dtype, tuple(sizes[m] for m in modes), strides, assumed_align=16)
 
-    a = fake(cutlass.{dtype}, "MK", "{a}")
-    b = fake(cutlass.{dtype}, "NK", "{b}")
+    a = fake(cutlass.{memory_a}, "MK", "{a}")
+    b = fake(cutlass.{memory_b}, "NK", "{b}")
     stream = make_fake_stream(use_tvm_ffi_env_stream=True)
     return cute.compile[(cute.GPUArch(arch), cute.EnableTVMFFI(), *options)](
         launch, a, b, fake(cutlass.Float32, "MN", "N"), stream
@@ -172,6 +173,8 @@ def compile_for(arch: str, options: tuple = ()):
 class BlackwellGemm:
     """The gemm with A contiguous along the mode `a`, B along `b`, of CuTeDSL's type `dtype`, in tiles of `tile`.
 
+    `dtype` may be `A B`, of two types of 8 bits.
+
     Each warp loads accumulators by the instruction that CuTeDSL calls `load`, repeated so often as `repeats` says.
     """
 
@@ -182,11 +185,24 @@ class BlackwellGemm:
     load: str = "Ld32x32bOp"
     repeats: str = "x32"
 
+    @property
+    def types(self) -> tuple[str, str]:
+        """The types of A and of B."""
+        return self.dtype.split()[0], self.dtype.split()[-1]
+
     def text(self) -> str:
         """The module."""
         bm, bn, bk = self.tile
+        type_a, type_b = self.types
+        memory_a, memory_b = ("Float32" if kind == "TFloat32" else kind for kind in self.types)
+        op, named = "MmaF16BF16Op", f"cutlass.{type_a}, cutlass.Float32,"
+        if type_a == "TFloat32":
+            op, named = "MmaTF32Op", ""
+        elif type_a in F8:
+            op, named = "MmaF8F6F4Op", f"cutlass.{type_a}, cutlass.{type_b}, cutlass.Float32,"
         return TEXT.format(
-            bm=bm, bn=bn, bk=bk, columns=max(32, 2 * bn), width=TYPES[self.dtype].itemsize, dtype=self.dtype,
+            bm=bm, bn=bn, bk=bk, columns=max(32, 2 * bn), width=TYPES[type_a].itemsize,
+            op=op, types=named, type_a=type_a, type_b=type_b, memory_a=memory_a, memory_b=memory_b,
             major_a="K" if self.a == "K" else "MN", major_b="K" if self.b == "K" else "MN",
             a=self.a, b=self.b, load=self.load, repeats=self.repeats,
         )  # fmt: skip
@@ -204,8 +220,8 @@ class BlackwellGemm:
     def run(self, made: Build, sizes: tuple[int, int, int], **more: int) -> bool:
         """Whether the result for (M, N, K) is right to the bit. `more` is as for `Emulated`. Raises FaultError."""
         m, n, k = sizes
-        kind = TYPES[self.dtype]
-        left, right = matrix(m, k, kind, by_rows=self.a == "K"), matrix(n, k, kind, by_rows=self.b == "K")
+        kinds = [TYPES[kind] for kind in self.types]
+        left, right = matrix(m, k, kinds[0], by_rows=self.a == "K"), matrix(n, k, kinds[1], by_rows=self.b == "K")
         result = matrix(m, n, torch.float32)
         emulated = Emulated([made], ["a", "b", "c"], {"a": "in", "b": "in", "c": "out"}, **more)
         emulated(*map(on_device, (left, right, result)))

@@ -195,7 +195,7 @@ def _write(
         state, sums = before, sums + _values(memory.data[where], shape.sums)
     if lost is not None:
         state = np.where(lost[rows], np.uint8(UNDEFINED), state)
-    memory.data[where], memory.state[where] = _bits(sums, shape.sums, form.kind), state
+    memory.data[where], memory.state[where] = cells_of(sums, shape.sums, form.kind), state
 
 
 def _values(bits: Array, kind: str) -> Array:
@@ -205,7 +205,7 @@ def _values(bits: Array, kind: str) -> Array:
     return bits.view(np.float32).astype(np.float64)
 
 
-def _bits(sums: Array, kind: str, of_kind: str) -> Array:
+def cells_of(sums: Array, kind: str, of_kind: str) -> Array:
     """Sums in float64 as cells of D."""
     with np.errstate(all="ignore"):
         if kind == "f16":

@@ -26,6 +26,10 @@ GEMMS = {
     "k-major": BlackwellGemm(),
     "mn-major": BlackwellGemm(a="M", b="N", dtype="Float16"),
     "narrow swizzles": BlackwellGemm((128, 16, 32), a="K", b="N", repeats="x16"),
+    "tf32": BlackwellGemm((128, 32, 32), dtype="TFloat32"),
+    "tf32, mn-major": BlackwellGemm((128, 32, 32), a="M", b="N", dtype="TFloat32"),
+    "e4m3 by e5m2": BlackwellGemm((128, 32, 128), dtype="Float8E4M3FN Float8E5M2"),
+    "e4m3, mn-major": BlackwellGemm((128, 32, 64), a="M", b="N", dtype="Float8E4M3FN"),
     **{f"64 rows by {load}": BlackwellGemm((64, 32, 64), load=load, repeats=x) for load, x in ROWS_64.items()},
 }
 
