@@ -12,13 +12,23 @@ from dataclasses import dataclass
 
 from cutegen.emulator.ptx.model import Kernel, Module, Variable
 
-BASE = 1024
-"""The shared address of a block's first byte; the system keeps the addresses below for itself."""
+ODD = 1 << 24
+"""A bit of shared addresses that is set in those of the block's own and of mapa.
+
+An address without it means the even one of the pair of blocks. No section of the PTX ISA says so, but all code that
+CuTeDSL compiles for pairs of blocks relies on it.
+"""
+
+FIRST = 1024
+"""The place of a block's first byte of shared memory as descriptors tell it; the system keeps what is below."""
+
+BASE = ODD + FIRST
+"""The shared address of a block's first byte."""
 
 WINDOW = 1 << 60
 """The offset from a shared address to the generic address of the same byte."""
 
-PEER_BITS = 24
+PEER_BITS = 25
 """In shared addresses of the cluster's window, the bits from this one on are the rank of a block plus one; in those of
 the block's own window, which lies in it, they are 0."""
 
