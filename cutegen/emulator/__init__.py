@@ -26,7 +26,7 @@ recursive ones, and of functions that the PTX does not have; clocks; bar.red, an
 or whose number is and that have no count; mbarrier.arrive_drop and mbarrier.pending_count; cluster sizes that the PTX
 itself asks for; activemask; matrix instructions but ldmatrix, stmatrix, mma.sync of m16n8 and wgmma of bf16, f16, tf32,
 e4m3 and e5m2, A in registers too, with sums in f32; tcgen05 but alloc, dealloc, ld, st, commit, waits, fences, and mma
-of one block of f16, tf32 and 8-bit floats (no pairs of blocks, block scales, cp, shift, packing, integers or sparse
+of f16, tf32 and 8-bit floats, for pairs of blocks too (no block scales, cp, shift, packing, integers or sparse
 products); asynchronous copies but cp.async, st.async, cp.async.bulk and tiles by cp.async.bulk.tensor, which may be
 loaded, to several blocks too, stored and prefetched (no reductions, im2col, gather or scatter, and tensor maps in the
 kernel's parameters only), and of those but the last and of other accesses ignore-src and cache policies.

@@ -1,7 +1,7 @@
 """A gemm of Blackwell's units, written by hand: a warp that loads, one that multiplies, and four that store.
 
 `BlackwellGemm` builds it for types, majornesses and a tile, and runs it, or PTX that was made of it, on the emulator.
-The block of each tile of rows computes all tiles of columns, with two accumulators in turn.
+The block, or pair of blocks, of each tile of rows computes all tiles of columns, with two accumulators in turn.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ from cutlass.cute.runtime import make_fake_stream, make_fake_tensor
 from cutlass.utils import blackwell_helpers as helpers
 
 TILER, STAGES, SLOTS = ({bm}, {bn}, {bk}), 3, 2
-COLUMNS = {columns}
+COLUMNS, BLOCKS = {columns}, {blocks}
+BOTH = (1 << BLOCKS) - 1
 BYTES = (TILER[0] + TILER[1]) * TILER[2] * {width}
 MULTIPLIER, LOADER, THREADS = 4, 5, 192
 
@@ -46,7 +47,8 @@ def gemm_kernel(
     sB_layout: cute.ComposedLayout,
 ):
     tidx, _, _ = cute.arch.thread_idx()
-    m_tile, _, _ = cute.arch.block_idx()
+    block, _, _ = cute.arch.block_idx()
+    m_tile, rank = block // BLOCKS, block % BLOCKS
     warp = cute.arch.make_warp_uniform(cute.arch.warp_idx())
     smem = cutlass.memory.SmemAllocator()
     sA = smem.allocate_tensor(cutlass.{memory_a}, sA_layout.outer, byte_alignment=1024, swizzle=sA_layout.inner)
@@ -62,13 +64,16 @@ def gemm_kernel(
             cute.arch.mbarrier_init(empty + i, 1)
         for i in cutlass.range_constexpr(SLOTS):
             cute.arch.mbarrier_init(ready + i, 1)
-            cute.arch.mbarrier_init(free + i, 128)
+            cute.arch.mbarrier_init(free + i, 128 * BLOCKS)
         cute.arch.mbarrier_init_fence()
+    if cutlass.const_expr(BLOCKS == 2):
+        cute.arch.cluster_arrive()
+        cute.arch.cluster_wait()
     if warp == MULTIPLIER:
-        cute.arch.alloc_tmem(COLUMNS, held)
+        cute.arch.alloc_tmem(COLUMNS, held, is_two_cta=BLOCKS == 2)
     cute.arch.sync_threads()
     tmem = cute.arch.retrieve_tmem_ptr(cutlass.Float32, 16, held)
-    thr_mma = tiled_mma.get_slice(0)
+    thr_mma = tiled_mma.get_slice(rank)
     gA = thr_mma.partition_A(cute.local_tile(mA, (TILER[0], TILER[2]), (m_tile, None)))
     gB = thr_mma.partition_B(cute.local_tile(mB, (TILER[1], TILER[2]), (None, None)))
     tCrA = tiled_mma.make_fragment_A(sA)
@@ -84,11 +89,12 @@ def gemm_kernel(
         for step in cutlass.range(n_tiles * k_tiles, unroll=1):
             n, k, stage, turn = step // k_tiles, step % k_tiles, step % STAGES, step // STAGES
             cute.arch.mbarrier_wait(empty + stage, (turn + 1) % 2)
-            with cute.arch.elect_one():
-                cute.arch.mbarrier_arrive_and_expect_tx(full + stage, BYTES)
+            if rank == 0:
+                with cute.arch.elect_one():
+                    cute.arch.mbarrier_arrive_and_expect_tx(full + stage, BYTES)
             cute.copy(tma_a, tAgA[None, k], tAsA[None, stage], tma_bar_ptr=full + stage)
             cute.copy(tma_b, tBgB[None, n, k], tBsB[None, stage], tma_bar_ptr=full + stage)
-    if warp == MULTIPLIER:
+    if warp == MULTIPLIER and rank == 0:
         for n in cutlass.range(n_tiles, unroll=1):
             slot = n % SLOTS
             acc = tCtC[None, None, None, slot]
@@ -102,9 +108,9 @@ def gemm_kernel(
                     cute.gemm(tiled_mma, acc, a, b, acc)
                     tiled_mma.set(tcgen05.Field.ACCUMULATE, True)
                 with cute.arch.elect_one():
-                    tcgen05.commit(empty + stage)
+                    commit(empty + stage)
             with cute.arch.elect_one():
-                tcgen05.commit(ready + slot)
+                commit(ready + slot)
     if warp < MULTIPLIER:
         load = cute.make_copy_atom(tcgen05.{load}(tcgen05.Repetition.{repeats}), cutlass.Float32)
         copy = tcgen05.make_tmem_copy(load, tCtC[(None, None), 0, 0, 0]).get_slice(tidx)
@@ -119,16 +125,30 @@ def gemm_kernel(
             cute.arch.mbarrier_wait(ready + slot, n // SLOTS % 2)
             cute.copy(copy, tTR[None, None, None, slot], values)
             cute.arch.fence_view_async_tmem_load()
-            cute.arch.mbarrier_arrive(free + slot)
+            if cutlass.const_expr(BLOCKS == 2):
+                cute.arch.mbarrier_arrive(free + slot, 0)
+            else:
+                cute.arch.mbarrier_arrive(free + slot)
             rounded = cute.make_fragment_like(tDgC)
             rounded.store(values.load().to(mC.element_type))
             for i in cutlass.range_constexpr(cute.size(rounded)):
                 if cute.elem_less(tDcC[i], mC.shape):
                     tDgC[i] = rounded[i]
     cute.arch.sync_threads()
+    if cutlass.const_expr(BLOCKS == 2):
+        cute.arch.cluster_arrive()
+        cute.arch.cluster_wait()
     if warp == MULTIPLIER:
-        cute.arch.relinquish_tmem_alloc_permit()
-        cute.arch.dealloc_tmem(tmem, COLUMNS)
+        cute.arch.relinquish_tmem_alloc_permit(is_two_cta=BLOCKS == 2)
+        cute.arch.dealloc_tmem(tmem, COLUMNS, is_two_cta=BLOCKS == 2)
+
+
+@cute.jit
+def commit(mbarrier: cute.Pointer):
+    if cutlass.const_expr(BLOCKS == 2):
+        tcgen05.commit(mbarrier, BOTH, tcgen05.CtaGroup.TWO)
+    else:
+        tcgen05.commit(mbarrier)
 
 
 @cute.jit
@@ -136,7 +156,7 @@ def launch(mA: cute.Tensor, mB: cute.Tensor, mC: cute.Tensor, stream: cuda.CUstr
     op = tcgen05.{op}(
         {types}
         (TILER[0], TILER[1], 32 // {width}),
-        tcgen05.CtaGroup.ONE,
+        tcgen05.CtaGroup.{group},
         tcgen05.OperandSource.SMEM,
         OperandMajorMode.{major_a},
         OperandMajorMode.{major_b},
@@ -144,12 +164,16 @@ def launch(mA: cute.Tensor, mB: cute.Tensor, mC: cute.Tensor, stream: cuda.CUstr
     tiled_mma = cute.make_tiled_mma(op)
     sA_layout = helpers.make_smem_layout_a(tiled_mma, TILER, cutlass.{type_a}, STAGES)
     sB_layout = helpers.make_smem_layout_b(tiled_mma, TILER, cutlass.{type_b}, STAGES)
-    load, stage = cpasync.CopyBulkTensorTileG2SOp(tcgen05.CtaGroup.ONE), (None, None, None, 0)
+    load, stage = cpasync.CopyBulkTensorTileG2SOp(tcgen05.CtaGroup.{group}), (None, None, None, 0)
     kinds = {{}} if cutlass.{type_a} == cutlass.{memory_a} else {{"internal_type": cutlass.{type_a}}}
-    tma_a, tA = make_tiled_tma_atom_A(load, mA, cute.slice_(sA_layout, stage), TILER, tiled_mma, **kinds)
-    tma_b, tB = make_tiled_tma_atom_B(load, mB, cute.slice_(sB_layout, stage), TILER, tiled_mma, **kinds)
+    pairs = cute.tiled_divide(cute.make_layout((BLOCKS, 1, 1)), (tiled_mma.thr_id.shape,)).shape
+    tma_a, tA = make_tiled_tma_atom_A(load, mA, cute.slice_(sA_layout, stage), TILER, tiled_mma, pairs, **kinds)
+    tma_b, tB = make_tiled_tma_atom_B(load, mB, cute.slice_(sB_layout, stage), TILER, tiled_mma, pairs, **kinds)
     gemm_kernel(tma_a, tA, tma_b, tB, mC, tiled_mma, sA_layout, sB_layout).launch(
-        grid=[cute.ceil_div(mC.shape[0], TILER[0]), 1, 1], block=[THREADS, 1, 1], stream=stream
+        grid=[BLOCKS * cute.ceil_div(mC.shape[0], TILER[0]), 1, 1],
+        block=[THREADS, 1, 1],
+        cluster=[BLOCKS, 1, 1],
+        stream=stream,
     )
 
 
@@ -175,7 +199,8 @@ class BlackwellGemm:
 
     `dtype` may be `A B`, of two types of 8 bits.
 
-    Each warp loads accumulators by the instruction that CuTeDSL calls `load`, repeated so often as `repeats` says.
+    A tile is one of a single block, or of a pair of `blocks`. Each warp loads accumulators by the instruction that
+    CuTeDSL calls `load`, repeated so often as `repeats` says.
     """
 
     tile: tuple[int, int, int] = (128, 32, 64)
@@ -184,6 +209,7 @@ class BlackwellGemm:
     dtype: str = "BFloat16"
     load: str = "Ld32x32bOp"
     repeats: str = "x32"
+    blocks: int = 1
 
     @property
     def types(self) -> tuple[str, str]:
@@ -201,7 +227,8 @@ class BlackwellGemm:
         elif type_a in F8:
             op, named = "MmaF8F6F4Op", f"cutlass.{type_a}, cutlass.{type_b}, cutlass.Float32,"
         return TEXT.format(
-            bm=bm, bn=bn, bk=bk, columns=max(32, 2 * bn), width=TYPES[type_a].itemsize,
+            bm=bm, bn=bn, bk=bk, blocks=self.blocks, group="TWO" if self.blocks == 2 else "ONE",
+            columns=max(32, 2 * bn), width=TYPES[type_a].itemsize,
             op=op, types=named, type_a=type_a, type_b=type_b, memory_a=memory_a, memory_b=memory_b,
             major_a="K" if self.a == "K" else "MN", major_b="K" if self.b == "K" else "MN",
             a=self.a, b=self.b, load=self.load, repeats=self.repeats,

@@ -44,8 +44,7 @@ from cutegen.emulator.warps.exchange_operations import EXCHANGES, exchange_opera
 from cutegen.emulator.warps.matrix_operations import matrix_copy_operation, multiply_operation
 from cutegen.emulator.warps.product_waits import read_product_wait
 from cutegen.emulator.warps.register_budgets import register_budget
-from cutegen.emulator.warps.tensor_allocations import read_allocation
-from cutegen.emulator.warps.tensor_core_operations import tensor_core_operation
+from cutegen.emulator.warps.tensor_core_operations import tensor_core_operation, tensor_core_wait
 from cutegen.emulator.warps.tensor_cores import compile_mma
 from cutegen.emulator.warps.warpgroup_products import warpgroup_operation
 
@@ -141,10 +140,12 @@ class _Builder:
         if opcode == "wgmma" and instruction.modifiers[:1] == ("wait_group",):
             self.ordered = True
             return End("wait", instruction, guard, negated, wait=read_product_wait(reader), watched=self.factors)
-        if opcode == "tcgen05" and instruction.modifiers[:1] == ("alloc",):
+        if opcode == "tcgen05":
+            meeting = tensor_core_wait(instruction, self.slots, self.placement.places, self._note_size)
+            if meeting is None:
+                return None
             self.ordered = True
-            allocation = read_allocation(reader, self.slots, self.placement.places, self._note_size)
-            return End("wait", instruction, guard, negated, aligned=True, wait=allocation)
+            return End("wait", instruction, guard, negated, aligned=True, wait=meeting)
         if opcode == "mbarrier" and instruction.modifiers[:1] in (("test_wait",), ("try_wait",)):
             self.ordered = True
             wait = read_phase_wait(reader, self.slots, self.placement.places)

@@ -27,7 +27,9 @@ class TensorMemory:
     """The tensor memory of all blocks of a batch.
 
     `data` and `state` have the cells, shape (blocks, lanes, columns). `allocations` has for each block the count of
-    columns by the first one. `relinquished` are the blocks that allocate no more, and `frees` counts what was freed.
+    columns by the first one. `relinquished` are the blocks that allocate no more, and `changes` counts grants and
+    frees. `group` is for how many blocks instructions have worked together, 0 before any has. `asked` has the count of
+    columns for which each block waits, and `granted` the first column of what it has got and not yet taken.
     """
 
     def __init__(self, clocks: Clocks) -> None:
@@ -37,20 +39,29 @@ class TensorMemory:
         self.history = TensorHistory(clocks, LANES, COLUMNS)
         self.allocations: list[dict[int, int]] = [{} for _ in range(blocks)]
         self.relinquished: Array = np.zeros(blocks, np.bool_)
-        self.frees = 0
+        self.changes = self.group = 0
         self._owned: Array = np.zeros((blocks, COLUMNS), np.bool_)
+        self.asked: dict[int, int] = {}
+        self.granted: dict[int, int] = {}
         self._latest: dict[int, int] = {}  # how many columns each block has allocated last
 
-    def room(self, block: int, count: int) -> int | None:
-        """The first of `count` free columns of a block, at a multiple of the count; None if there are none."""
-        owned = self._owned[block]
-        return next((first for first in range(0, COLUMNS, count) if not owned[first : first + count].any()), None)
+    def grant(self, blocks: list[int], count: int) -> bool:
+        """Allocates the same free columns in each of the blocks, at a multiple of the count; returns whether it can."""
+        owned = np.asarray(self._owned[blocks].any(axis=0))
+        for first in range(0, COLUMNS, count):
+            if not owned[first : first + count].any():
+                for block in blocks:
+                    self._allocate(block, first, count)
+                    self.granted[block] = first
+                self.changes += 1
+                return True
+        return False
 
     def latest(self, block: int) -> int:
         """How many columns the block has allocated last, all if it has not yet: it may not allocate more than that."""
         return self._latest.get(block, COLUMNS)
 
-    def allocate(self, block: int, first: int, count: int) -> None:
+    def _allocate(self, block: int, first: int, count: int) -> None:
         """Gives columns to a block."""
         self._owned[block, first : first + count] = True
         self.allocations[block][first] = count
@@ -58,18 +69,25 @@ class TensorMemory:
         self.state[block, :, first : first + count] = EMPTY
         self.history.forget(self._columns(block, first, count))
 
-    def free(self, touch: Touch, block: int, first: int, count: int) -> None:
-        """Takes the columns of an allocation back. Raises Stop for an access that is not ordered before that."""
-        self.history.check_write(touch, self._columns(block, first, count))
-        del self.allocations[block][first]
-        self._owned[block, first : first + count] = False
-        self.frees += 1
+    def check_unused(self, touch: Touch, block: int, first: int) -> None:
+        """Raises Stop for an access to an allocation of a block, if it has that, that is not ordered before another."""
+        if first in self.allocations[block]:
+            count = self.allocations[block][first]
+            self.history.check_write(touch, self._columns(block, first, count))
+
+    def free(self, block: int, first: int, blocks: list[int]) -> None:
+        """Takes the columns of an allocation of a block back; from then on none of the `blocks` may touch them."""
+        count = self.allocations[block].pop(first)
+        self._owned[blocks, first : first + count] = False
+        self.changes += 1
 
     def part(self, block: int, groups: Array, columns: Array, touch: Touch) -> TensorPart:
         """Cells of a block, as `TensorPart` has them. Raises Stop unless all columns are allocated."""
         low, high = int(columns.min()), int(columns.max())
         if low < 0 or high >= COLUMNS or not self._owned[block].take(columns).all():
             text = f"{touch.verb} columns {low} to {high} of tensor memory; {self.described(block)}"
+            if any(first <= low and high < first + count for first, count in self.allocations[block].items()):
+                text += ", and the other block of the pair has freed them"
             raise Stop("out-of-bounds", text, touch.instruction, touch.lane)
         return TensorPart(block, groups, columns)
 

@@ -192,16 +192,22 @@ def write_bytes(
 ) -> None:
     """Writes what a lane's copy has read to shared memory; `seen` gets the lane that first knows of that.
 
-    The mbarrier counts all of its bytes, or as many as are `counted`.
+    The mbarrier counts all of its bytes, or as many as are `counted`. It may be one of a pair's other block, if the
+    instruction says so.
     """
-    check_same_block(lanes, access, uses)
+    in_pair = "cta_group::2" in uses.instruction.modifiers
+    if not in_pair:
+        check_same_block(lanes, access, uses)
     check_run(lanes.shared, access, "writes")
     log = lanes.shared.log
     assert isinstance(log, SharedHistory)
     log.check_writable(access)
     log.check_fenced(access)
     size = len(data) if counted is None else counted
-    start_writes(lanes, access, uses, size, seen, lanes.team.mbarriers.shown_agents(uses))
+    agents = lanes.team.mbarriers.shown_agents(uses)
+    if in_pair:
+        agents = np.full_like(agents, agents[uses.blocks[0]])  # the agent that writes, in any block
+    start_writes(lanes, access, uses, size, seen, agents)
     store_shared(lanes.shared, access, data, lost)
 
 

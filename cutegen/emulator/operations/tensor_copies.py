@@ -2,7 +2,9 @@
 
 As other bulk copies they move their bytes at once, and what they write is an agent's until the phase of its mbarrier
 has ended. All the bytes of a box count there: what lies beyond the tensor's ends is filled with zeros. A multicast
-writes to several blocks of the cluster, at the same place in each, and counts at an mbarrier of each.
+writes to several blocks of the cluster, at the same place in each, and counts at an mbarrier of each. With cta_group::2
+that may be one of either block of a pair: the one that the mbarrier's address names, or, for each block of a multicast,
+that with the same parity of its pair.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import numpy as np
 
 from cutegen.emulator.arithmetic.arrays import Array, has_any
 from cutegen.emulator.checks.clocks import whole
+from cutegen.emulator.checks.faults import Stop
 from cutegen.emulator.checks.shared_races import SharedAccess
 from cutegen.emulator.instructions.reader import InstructionReader
 from cutegen.emulator.lanes import Mask
@@ -38,7 +41,7 @@ _WORD = 4  # bytes, of which padded items are whole multiples
 def tensor_copy_operation(instruction: Instruction, slots: Mapping[str, int], places: Places, note: Note) -> Operation:
     """The operation of cp.async.bulk.tensor.
 
-    Raises UnsupportedInstruction for im2col, gather and scatter, and pairs of blocks.
+    Raises UnsupportedInstruction for im2col, gather and scatter.
     """
     reader = InstructionReader(instruction)
     del reader.left[:3]
@@ -53,6 +56,7 @@ def tensor_copy_operation(instruction: Instruction, slots: Mapping[str, int], pl
         reader.fail("these state spaces")
     reader.choice("tile", default="")
     reader.choice(_COUNTED)
+    pairs = reader.choice("cta_group::1", "cta_group::2", default="") == "cta_group::2"
     several = spaces[0] == "shared::cluster" and reader.flag("multicast::cluster")
     hinted = reader.flag("L2::cache_hint")
     target, source, mbarrier, *more = reader.operands(3 + several + hinted)
@@ -66,7 +70,7 @@ def tensor_copy_operation(instruction: Instruction, slots: Mapping[str, int], pl
     def copy(lanes: Lanes, mask: Mask) -> None:
         here = whole(lanes.active(mask), lanes.shape)
         box.check_known(lanes, mask)
-        together, done = box_loads(lanes), 0
+        together, done = None if pairs else box_loads(lanes), 0
         if together is not None and has_any(here):
             tensor, address = box.map_at(lanes, divmod(int(here.argmax()), lanes.shape[1]))
             done = together.load(all_of_them, lanes, here, tensor, address) if tensor.is_plain else 0
@@ -76,11 +80,32 @@ def tensor_copy_operation(instruction: Instruction, slots: Mapping[str, int], pl
             lane = divmod(number, lanes.shape[1])
             tensor, at = box.at(lanes, lane)
             targets = [target_of(lanes, of_size(tensor.bytes), counter, lane, tensor.bytes)]
+            counts = targets[0][1]
             if multicast is not None:
                 targets = multicast.targets(lanes, lane, *targets[0])
+            if pairs:
+                targets = [_counted_in_pair(lanes, lane, one, counts) for one in targets]
             _load(lanes, lane, targets, tensor, at)
 
     return copy
+
+
+def _counted_in_pair(
+    lanes: Lanes, lane: Lane, target: tuple[SharedAccess, Uses], counts: Uses
+) -> tuple[SharedAccess, Uses]:
+    """A target of a copy with the mbarrier of its pair that has the parity of the block that `counts`.
+
+    Raises Stop for an mbarrier in neither block of the pair, if the copy is no multicast.
+    """
+    access, uses = target
+    data = lane[1] if access.columns is None else int(access.columns.reshape(-1)[0])
+    named = int(counts.blocks[0])
+    if uses is counts and named // 2 != data // 2:
+        size = lanes.team.size
+        text = f"writes shared memory of the block of rank {data % size} in the cluster, and its mbarrier lies in that "
+        text += f"of rank {named % size}: both must be in one pair of blocks"
+        raise Stop("cluster", text, access.instruction, lane)
+    return access, Uses(uses.lanes, uses.offsets, np.full(1, data & ~1 | named & 1), access.instruction)
 
 
 def _load(

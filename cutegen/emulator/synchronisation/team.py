@@ -125,6 +125,10 @@ class Team:
         if now := [number for number in range(count) if not late[number]]:
             deliver(now)
 
+    def tosses(self) -> bool:
+        """Whether something happens now that may or may not; without chance it never does."""
+        return self._chance is not None and bool(self._chance.random() < _LATE)
+
     @property
     def in_order(self) -> bool:
         """Whether asynchronous writes arrive as soon as they are sent."""

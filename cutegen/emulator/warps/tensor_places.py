@@ -60,16 +60,13 @@ def move_places(shape: str, count: int, offset: int) -> CellPlaces:
 
 
 @lru_cache(maxsize=64)
-def product_places(rows: int, columns: int) -> CellPlaces:
-    """The cell of each element of D, shape (rows, columns), of a product of one block.
+def product_places(rows: int, columns: int, *, halved: bool) -> CellPlaces:
+    """The cell of each element of the rows of D that one block has, shape (rows, columns); rows of A lie likewise.
 
-    Of 64 rows, 16 are in every second group of 16 lanes.
+    Of 64 rows, 16 are in every second group of 16 lanes; or, if D is `halved`, its second half of columns is in the
+    second half of the lanes.
     """
     row, column = np.arange(rows)[:, None], np.arange(columns)[None, :]
+    if halved:
+        return CellPlaces.of(row + rows * (column // (columns // 2)), column % (columns // 2))
     return CellPlaces.of(row if rows == 128 else row // GROUP * 2 * GROUP + row % GROUP, column)
-
-
-@lru_cache(maxsize=64)
-def factor_places(rows: int, columns: int) -> CellPlaces:
-    """The cells of A in tensor memory, shape (rows, columns): each row of A lies in the lane of that row of D."""
-    return product_places(rows, columns)

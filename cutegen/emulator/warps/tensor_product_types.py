@@ -33,7 +33,8 @@ _RESERVED = 0b1111 | 1 << 6 | 1 << 23 | 0b111 << 29
 class ProductShape:
     """A product of A, `rows` by the depth, and B, `columns` by the depth, of those types, with D of the type `sums`.
 
-    `sign` is that of all products of elements. `transposed` says which of A and B are MN-major.
+    It is one of `group` blocks, each of which has its share of the rows of A and of B. `sign` is that of all products
+    of elements. `transposed` says which of A and B are MN-major.
     """
 
     rows: int
@@ -42,28 +43,34 @@ class ProductShape:
     sums: str
     sign: int
     transposed: tuple[bool, bool]
+    group: int
+
+    @property
+    def halved(self) -> bool:
+        """Whether each block has two halves of the columns of D in two halves of its lanes."""
+        return self.group == 2 and self.rows == 128
+
+    def rows_of_block(self, side: int) -> int:
+        """How many rows of A (side 0) or of B (side 1) a block has."""
+        return (self.rows, self.columns)[side] // self.group
 
     @property
     def itemsizes(self) -> tuple[int, int]:
         """The bytes of an element of A and of B in shared memory."""
         return KINDS[self.types[0]][0], KINDS[self.types[1]][0]
 
-    @property
-    def depth(self) -> int:
-        """How many products are added to an element of D."""
-        return DEPTH_BYTES // self.itemsizes[0]
-
 
 @lru_cache(maxsize=256)
-def read_shape(bits: int, kind: str) -> ProductShape:
-    """The product of one block that an instruction descriptor tells of.
+def read_shape(bits: int, kind: str, group: int) -> ProductShape:
+    """The product of so many blocks as `group` says that an instruction descriptor tells of.
 
     Raises DescriptorError for one that no instruction of the kind takes, or that is not emulated.
     """
     rows, columns = (bits >> 24 & 31) << 4, (bits >> 17 & 63) << 3
-    if rows not in (64, 128) or not 8 <= columns <= 256:
-        text = f"M is {rows} and N is {columns}: one block has M 64 or 128, and N 8 to 256"
-        raise DescriptorError(text)
+    step = 8 * group
+    if rows not in (64 * group, 128 * group) or columns % step or not step <= columns <= 256:
+        text = f"M is {rows} and N is {columns}: with cta_group::{group} M is {64 * group} or {128 * group}, and N is "
+        raise DescriptorError(f"{text}{step} to 256 by {step}")
     if bits & _RESERVED:
         raise DescriptorError(f"bits {bits & _RESERVED:#x} are set: sparse, saturating or reserved")
     numbers, known = (bits >> 7 & 7, bits >> 10 & 7), TYPES_OF[kind]
@@ -77,7 +84,7 @@ def read_shape(bits: int, kind: str) -> ProductShape:
     if not sums or (sums == "f16" and types[0] in ("bf16", "tf32")):
         raise DescriptorError(f"D is {sums or 'of no type'}, which A of {types[0]} cannot have")
     transposed = bool(bits >> 15 & 1), bool(bits >> 16 & 1)
-    if transposed[1] and kind == "f8f6f4" and columns % 16:
-        raise DescriptorError(f"N is {columns} with B MN-major, of 8 bits: a multiple of 16 is needed")
+    if transposed[1] and kind == "f8f6f4" and columns % (2 * step):
+        raise DescriptorError(f"N is {columns} with B MN-major, of 8 bits: a multiple of {2 * step} is needed")
     negative = (bits >> 13 & 1) != (bits >> 14 & 1)
-    return ProductShape(rows, columns, types, sums, -1 if negative else 1, transposed)
+    return ProductShape(rows, columns, types, sums, -1 if negative else 1, transposed, group)

@@ -67,13 +67,3 @@ def read_tensor_address(reader: InstructionReader, operand: Operand, slots: Mapp
         reader.fail(f"an address in tensor memory of {base.width} bits")
     slot = slots[base.name] if isinstance(base, Register) else -1
     return ThreadOperand(getter(base, 32, slots, {}, reader.instruction), slot, reader.instruction, operand.offset)
-
-
-def read_group(reader: InstructionReader) -> int:
-    """Takes the modifier that says how many blocks an instruction is for, and returns their number.
-
-    Raises UnsupportedInstruction for pairs of blocks.
-    """
-    if reader.choice("cta_group::1", "cta_group::2") == "cta_group::2":
-        reader.fail("pairs of blocks")
-    return 1

@@ -30,6 +30,8 @@ GEMMS = {
     "tf32, mn-major": BlackwellGemm((128, 32, 32), a="M", b="N", dtype="TFloat32"),
     "e4m3 by e5m2": BlackwellGemm((128, 32, 128), dtype="Float8E4M3FN Float8E5M2"),
     "e4m3, mn-major": BlackwellGemm((128, 32, 64), a="M", b="N", dtype="Float8E4M3FN"),
+    "pair": BlackwellGemm((256, 32, 64), blocks=2),
+    "pair, mn-major": BlackwellGemm((256, 64, 64), a="M", b="N", dtype="Float16", blocks=2),
     **{f"64 rows by {load}": BlackwellGemm((64, 32, 64), load=load, repeats=x) for load, x in ROWS_64.items()},
 }
 
@@ -146,6 +148,62 @@ def test_a_mistake_is_seen(mistake: str, made: Build) -> None:
     for seed in (0, 1):
         with pytest.raises(FaultError) as caught:
             GEMMS["k-major"].run(replace(made, ptx=ptx), SIZES, seed=seed)
+        assert caught.value.fault.kind in kinds.split(), str(caught.value)
+
+
+CLUSTER = r"barrier\.cluster\.arrive;\s+barrier\.cluster\.wait;"
+AT_START, AT_END = range(2)
+EXPECTED = r"(mov\.b32\s+%r\d+), 36864;"
+COMMITTED = r"(tcgen05\.commit.*), %rs\d+;"
+
+
+def late_barrier(ptx: str) -> str:
+    """Brings the last barrier of the cluster behind the dealloc."""
+    barrier = re.findall(CLUSTER, ptx)[AT_END]
+    start, end = ptx.rsplit(barrier, 1)
+    return start + end.replace("ret;", f"{barrier}\nret;")
+
+
+PAIR_MISTAKES: dict[str, tuple[Change, str]] = {
+    "a product before its operands have come": (to(TRY, THROUGH, FULL), "in-flight"),
+    "a load before its stage is free": (to(TRY, THROUGH, EMPTY), "in-flight mbarrier race"),
+    "a product before its accumulator is free": (to(TRY, THROUGH, FREE), "race"),
+    "accumulators read before they are there": (to(TRY, THROUGH, READY), "in-flight never-written"),
+    "a stage's commit to the even block only": (to(COMMITTED, r"\1, 1;", OF_STAGE), "deadlock"),
+    "an accumulator's commit to the odd block only": (to(COMMITTED, r"\1, 2;", OF_ACCUMULATOR), "deadlock in-flight"),
+    "a commit to more blocks than there are": (to(COMMITTED, r"\1, 7;", OF_STAGE), "cluster"),
+    "a commit of one block": (to(r"(tcgen05\.commit\.cta_group::)2", r"\g<1>1"), "tcgen05"),
+    "one product of one block": (
+        to(r"(tcgen05\.mma\.cta_group::)2(.* \{(?:%r\d+, ){3}%r\d+), .*\}", r"\g<1>1\2}", 2),
+        "tcgen05",
+    ),
+    "a product of 128 rows": (plus(SHAPE, 2 * M_64), "never-written"),
+    "bytes of one block are expected": (to(EXPECTED, r"\1, 18432;"), "in-flight deadlock mbarrier"),
+    "accumulators given back at the own block": (
+        to(r"mapa\S+\s+(%r\d+), (%r\d+), 0;", r"mov.u32 \1, \2;"),
+        "deadlock mbarrier",
+    ),
+    "loads counted at the own block": (to(r"(and\.b32\s+%r\d+, %r\d+), -16777224;", r"\1, -8;"), "deadlock"),
+    "no barrier of the cluster at the start": (to(CLUSTER, "", AT_START), "cluster mbarrier"),
+    "a dealloc before the peer's loads": (late_barrier, "race out-of-bounds"),
+    "no dealloc": (to(DEALLOC, ""), "tcgen05"),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def made_for_pairs(tmp_path_factory: pytest.TempPathFactory) -> Build:
+    return GEMMS["pair"].built(tmp_path_factory.mktemp("pairs"))
+
+
+@pytest.mark.parametrize("mistake", PAIR_MISTAKES)
+def test_a_mistake_of_a_pair_is_seen(mistake: str, made_for_pairs: Build) -> None:
+    """In each of two orders."""
+    change, kinds = PAIR_MISTAKES[mistake]
+    ptx = change(made_for_pairs.ptx)
+    assert ptx != made_for_pairs.ptx
+    for seed in (0, 1):
+        with pytest.raises(FaultError) as caught:
+            GEMMS["pair"].run(replace(made_for_pairs, ptx=ptx), SIZES, seed=seed)
         assert caught.value.fault.kind in kinds.split(), str(caught.value)
 
 

@@ -7,8 +7,9 @@ import pytest
 from tensor_memory_kit import END, START, run, wrong
 
 from cutegen.emulator.warps.shared_matrices import DescriptorError
+from cutegen.emulator.warps.tensor_places import product_places
 from cutegen.emulator.warps.tensor_product_types import read_shape
-from cutegen.emulator.warps.tensor_products import cells_of
+from cutegen.emulator.warps.tensor_sums import cells_of
 
 WAIT = "W: mbarrier.try_wait.parity.shared.b64 %p5, [smem+512], 0;\n@!%p5 bra W;\n"
 COMMIT = "@%p1 tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [smem+512];\n"
@@ -36,7 +37,7 @@ def fill(a: int = 1, b: int = 1, kind: str = "bf16") -> str:
 
 def product(more: str = "", a: str = "%rd30", shape: int = SHAPE, keeps: int = 0, guard: str = "@%p1 ") -> str:
     """The product of A and B; with the mask of disabled lanes `more`."""
-    text = "mov.b32 %r16, smem;\nshr.u32 %r16, %r16, 4;\ncvt.u64.u32 %rd30, %r16;\n"
+    text = "mov.b32 %r16, smem;\nshr.u32 %r16, %r16, 4;\nand.b32 %r16, %r16, 0x3fff;\ncvt.u64.u32 %rd30, %r16;\n"
     text += f"add.u64 %rd31, %rd30, {K_MAJOR + B_AT // 16};\nadd.u64 %rd30, %rd30, {K_MAJOR + 1024 // 16};\n"
     text += f"mov.b32 %r17, {shape};\nsetp.ne.u32 %p7, {keeps}, 0;\n"
     return text + f"{guard}tcgen05.mma.cta_group::1.kind::f16 [%r8], {a}, %rd31, %r17{more}, %p7;\n"
@@ -201,6 +202,19 @@ def test_a_mistake_is_seen(mistake: str) -> None:
         assert found.kind in kind.split() and text in str(found), str(found)
 
 
+def test_a_pair_of_128_rows_has_two_halves_of_the_columns_in_each_block() -> None:
+    """Element (r, n) of a block's 64 rows is in lane r of the first half of n, and in lane r + 64 of the second."""
+    assert read_shape(SHAPE + N, "f16", 2).halved and not read_shape(SHAPE + N + 8 * M, "f16", 2).halved
+    places = product_places(64, 32, halved=True)
+    assert [(int(places.lanes[r, n]), int(places.columns[r, n])) for r, n in ((0, 0), (63, 15), (0, 16), (63, 31))] == [
+        (0, 0),
+        (63, 15),
+        (64, 0),
+        (127, 15),
+    ]
+    assert places.groups.size == 8 and places.every_column.size == 16
+
+
 @pytest.mark.parametrize(
     ("bits", "kind", "text"),
     [
@@ -221,4 +235,4 @@ def test_a_mistake_is_seen(mistake: str) -> None:
 )  # fmt: skip
 def test_shapes_that_no_instruction_has(bits: int, kind: str, text: str) -> None:
     with pytest.raises(DescriptorError, match=text):
-        read_shape(bits, kind)
+        read_shape(bits, kind, 1)
