@@ -20,6 +20,7 @@ from cutegen.emulator.operations.async_copies import async_copy_operation
 from cutegen.emulator.operations.async_stores import async_store_operation
 from cutegen.emulator.operations.barrier_numbers import NumberedWait, numbered_arrival
 from cutegen.emulator.operations.bulk_copies import bulk_copy_operation, copies_arrival
+from cutegen.emulator.operations.cluster_launches import cluster_launch_operation
 from cutegen.emulator.operations.cluster_operations import (
     block_arrival,
     cluster_arrival,
@@ -37,6 +38,7 @@ from cutegen.emulator.operations.state import Lanes
 from cutegen.emulator.operations.tensor_copies import tensor_copy_operation
 from cutegen.emulator.operations.tensor_prefetches import box_prefetch, map_prefetch
 from cutegen.emulator.operations.waits import ClusterWait
+from cutegen.emulator.operations.wide_registers import in_halves, wide_move
 from cutegen.emulator.ptx.errors import UnsupportedInstruction
 from cutegen.emulator.ptx.model import Immediate, Instruction, Kernel, Label, Module, Register, Vector
 from cutegen.emulator.ptx.types import TYPES
@@ -63,7 +65,7 @@ class _Builder:
     """Builds the program of one kernel, and collects what holds of all its instructions on the way."""
 
     def __init__(self, module: Module, kernel: Kernel) -> None:
-        self.kernel = kernel
+        self.kernel = kernel = replace(kernel, registers=in_halves(kernel.registers))
         self.target = module.target
         self.slots = {name: i for i, name in enumerate(kernel.registers)}
         self.placement = place_variables(module, kernel)
@@ -109,6 +111,7 @@ class _Builder:
             self._contractible_pairs(),
             self.placement,
             self.ordered,
+            any(i.name.startswith("clusterlaunchcontrol.try_cancel") for i in instructions),
         )
 
     def _contractible_pairs(self) -> tuple[Instruction, ...]:
@@ -276,6 +279,11 @@ class _Builder:
             if instruction.modifiers[:1] == ("mma",):
                 self.approximate.append(instruction)
             self.ordered = True
+        elif opcode == "clusterlaunchcontrol":
+            operation = cluster_launch_operation(instruction, slots, places, self._note_size)
+            self.ordered = True
+        elif instruction.name == "mov.b128":
+            operation = wide_move(instruction, slots)
         elif opcode == "griddepcontrol":
             operation = dependency_control(instruction)
         elif opcode == "setmaxnreg":

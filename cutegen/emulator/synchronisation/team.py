@@ -16,6 +16,7 @@ from cutegen.emulator.ptx.model import Instruction
 from cutegen.emulator.synchronisation.block_barriers import BlockBarriers
 from cutegen.emulator.synchronisation.bulk_groups import BulkGroups
 from cutegen.emulator.synchronisation.cluster_barriers import ClusterBarriers
+from cutegen.emulator.synchronisation.cluster_pool import ClusterPool
 from cutegen.emulator.synchronisation.issued_operations import IssuedOperations
 from cutegen.emulator.synchronisation.mbarriers import Mbarriers
 from cutegen.emulator.synchronisation.product_groups import ProductGroups
@@ -32,11 +33,18 @@ class Team:
 
     `alive` are the lanes that have not exited, and `gone` the blocks whose lanes have all exited, shape (blocks,).
     `exits` counts the times that lanes have exited. `failed` has the lanes whose last try of a wait failed, by the
-    identity of the wait. `chance` decides which asynchronous writes arrive late; without it, none does.
+    identity of the wait. `chance` decides which asynchronous writes arrive late; without it, none does. `pool` has the
+    clusters that have not started, where the kernel may cancel some.
     """
 
-    def __init__(self, shape: tuple[int, int], size: int, chance: np.random.Generator | None = None) -> None:
-        self.shape, self.size = shape, size
+    def __init__(
+        self,
+        shape: tuple[int, int],
+        size: int,
+        chance: np.random.Generator | None = None,
+        pool: ClusterPool | None = None,
+    ) -> None:
+        self.shape, self.size, self.pool = shape, size, pool
         self.clocks = Clocks(shape, size)
         self.cluster_barriers = ClusterBarriers(self.clocks)
         self.block_barriers = BlockBarriers(self.clocks)

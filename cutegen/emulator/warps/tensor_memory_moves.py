@@ -92,7 +92,7 @@ def tensor_move(reader: InstructionReader, slots: Mapping[str, int]) -> Operatio
 
 
 def _load(reader: InstructionReader, move: Move, items: tuple[Operand, ...], slots: Mapping[str, int]) -> Operation:
-    targets = [slots[one.name] if one.width else -1 for one in (reader.target(item, TYPES["b32"]) for item in items)]
+    targets = [reader.result(item, TYPES["b32"], slots) for item in items]
     instruction = move.instruction
 
     def load(lanes: Lanes, mask: Mask) -> None:
