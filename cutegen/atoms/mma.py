@@ -7,7 +7,7 @@ spec may say, and what it then gets, is theirs.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Literal
 
@@ -52,14 +52,23 @@ later targets' mma.sync have all bits of f32 there.
 """
 ADA = "sm_89"
 
+_BLACKWELL = FusedSum(terms=32, bits=26, result=24)
+_OF_4_BITS = FusedSum(terms=64, bits=36, result=24)
 BLACKWELL_SUMS: Mapping[str, FusedSum] = MappingProxyType(
-    {kind: FusedSum(terms, bits=26, result=24) for kind, terms in (("f16", 16), ("tf32", 8), ("f8f6f4", 32))}
+    {
+        "f16": replace(_BLACKWELL, terms=16),
+        "tf32": replace(_BLACKWELL, terms=8),
+        "f8f6f4": _BLACKWELL,
+        "mxf8f6f4": _BLACKWELL,
+        "mxf4": _OF_4_BITS,
+        "mxf4nvf4": _OF_4_BITS,
+    }
 )
 """The sums in f32 of tcgen05.mma, by its kind, which PTX leaves open (PTX ISA 9.1, section 9.7.16).
 
 P. Xie et al. (above) fitted this to a B200: all products of an instruction and the accumulator are cut toward zero to
-25 bits behind the point of the largest exponent, and their sum is cut to the 24 bits of f32. This repository has never
-compared it with a GPU.
+25 bits behind the point of the largest exponent, or to 35 of scaled elements of 4 bits, and their sum is cut to the 24
+bits of f32. This repository has never compared it with a GPU.
 """
 
 

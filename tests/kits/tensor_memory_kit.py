@@ -49,21 +49,31 @@ def tensor_kernel(body: str) -> str:
     return kernel(ADDRESSES + body, shared=16384).replace("sm_80", "sm_100a").replace(".align 16", ".align 1024")
 
 
-def bound(threads: int, words: int, role: str) -> tuple[list[Any], np.ndarray, np.ndarray]:
-    """A, with numbers from 1000 on, and B, of `words` for each thread."""
-    a = np.arange(1000, 1000 + threads * words, dtype=np.uint32)
+def image_kernel(words: int) -> str:
+    """Instructions by which 128 threads copy A, so many words for each thread, to shared memory from byte 1024 on."""
+    text = "mul.wide.u32 %rd30, %r0, 4;\nadd.s64 %rd30, %rd30, %rd0;\nshl.b32 %r10, %r0, 2;\nadd.u32 %r10, %r10, %r4;\n"
+    for i in range(words):
+        text += f"ld.global.b32 %r11, [%rd30+{512 * i}];\nst.shared.b32 [%r10+{1024 + 512 * i}], %r11;\n"
+    return text + "fence.proxy.async;\nbar.sync 0;\n"
+
+
+def bound(threads: int, words: int, role: str, a: np.ndarray | None = None) -> tuple[list[Any], np.ndarray, np.ndarray]:
+    """A, by default with numbers from 1000 on, and B, of `words` for each thread."""
+    a = np.arange(1000, 1000 + threads * words, dtype=np.uint32) if a is None else a
     b = np.zeros(threads * words, np.uint32)
     return tensors((a, "in"), (b, role)), a, b  # type: ignore[arg-type]
 
 
-def run(body: str, *, threads: int = 128, words: int = 1, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+def run(
+    body: str, *, threads: int = 128, words: int = 1, seed: int = 0, a: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
     """A and B after a kernel of that body, in one block."""
-    given, a, b = bound(threads, words, "inout")
+    given, a, b = bound(threads, words, "inout", a)
     report = go(tensor_kernel(body), given, grid=1, block=threads, seed=seed)
     assert report.ok, str(report)
     return a, b
 
 
-def wrong(body: str, *, threads: int = 128, words: int = 1, seed: int = 0) -> Any:
+def wrong(body: str, *, threads: int = 128, words: int = 1, seed: int = 0, a: np.ndarray | None = None) -> Any:
     """The fault of the same."""
-    return fault(tensor_kernel(body), bound(threads, words, "inout")[0], grid=1, block=threads, seed=seed)
+    return fault(tensor_kernel(body), bound(threads, words, "inout", a)[0], grid=1, block=threads, seed=seed)

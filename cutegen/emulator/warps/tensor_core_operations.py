@@ -15,6 +15,7 @@ from cutegen.emulator.warps.tensor_allocations import (
     relinquishment,
 )
 from cutegen.emulator.warps.tensor_commits import commitment
+from cutegen.emulator.warps.tensor_memory_copies import tensor_memory_copy
 from cutegen.emulator.warps.tensor_memory_moves import tensor_fence, tensor_move, tensor_wait
 from cutegen.emulator.warps.tensor_products import tensor_product
 
@@ -29,9 +30,11 @@ def tensor_core_operation(instruction: Instruction, slots: Mapping[str, int], pl
         return tensor_wait(reader)
     if what.startswith("fence::"):
         return tensor_fence(reader)
-    what = reader.choice("mma", "commit", "relinquish_alloc_permit")
+    what = reader.choice("mma", "cp", "commit", "relinquish_alloc_permit")
     if what == "mma":
         return tensor_product(reader, slots, note)
+    if what == "cp":
+        return tensor_memory_copy(reader, slots, note)
     return commitment(reader, slots, places) if what == "commit" else relinquishment(reader)
 
 

@@ -16,13 +16,12 @@ from cutegen.emulator.memory.tensor_memory import EMPTY, LANES, UNDEFINED
 from cutegen.emulator.operations.state import Lanes
 from cutegen.emulator.ptx.model import Instruction
 from cutegen.emulator.warps.product_reads import unwritten_rows
-from cutegen.emulator.warps.product_types import widened
-from cutegen.emulator.warps.shared_matrices import DescriptorError, tensor_core_places
+from cutegen.emulator.warps.shared_matrices import DescriptorError, Places, tensor_core_places
 from cutegen.emulator.warps.tensor_places import product_places
-from cutegen.emulator.warps.tensor_product_types import DEPTH_BYTES, ProductShape
+from cutegen.emulator.warps.tensor_product_types import DEPTH_BYTES, ProductShape, elements
 
 Lane = tuple[int, int]
-_ELEMENTS: dict[int, type[np.unsignedinteger[Any]]] = {1: np.uint8, 2: np.uint16, 4: np.uint32}
+_PARTS: dict[int, type[np.unsignedinteger[Any]]] = {1: np.uint8, 2: np.uint16, 4: np.uint32}
 _COLUMNS = DEPTH_BYTES // 4  # that a row has in tensor memory
 _NOTHING: Array = np.zeros(0, np.int64)
 
@@ -58,6 +57,18 @@ def shared_factor(
     """
     itemsize, size = shape.itemsizes[side], shape.rows_of_block(side)
     places = tensor_core_places(bits, size, DEPTH_BYTES // itemsize, itemsize, shape.transposed[side])
+    raw, lost, cells = read_pieces(lanes, lane, block, places, itemsize, instruction)
+    return Factor(elements(raw, shape.types[side]), lost, cells)
+
+
+def read_pieces(
+    lanes: Lanes, lane: Lane, block: int, places: Places, itemsize: int, instruction: Instruction
+) -> tuple[Array, Array | None, Array]:
+    """The parts of `itemsize` bytes at places in a block's shared memory, which an operation of a lane is to read.
+
+    Returns with them which rows have something that was never written, None where there are none, and the units over
+    all blocks. Raises Stop for what may not be read yet.
+    """
     lost = unwritten_rows(lanes, places, lane, block, itemsize, instruction)
     memory, clocks, log = lanes.shared, lanes.team.clocks, lanes.shared.log
     assert isinstance(log, SharedHistory)
@@ -66,8 +77,7 @@ def shared_factor(
     cluster, member = ones * clocks.cluster[lane], ones * clocks.member[lane]
     touches = Touches(rows, ones * block, cluster, member, lanes.shape[1])
     log.check_gather(instruction, touches)
-    raw = memory.data[rows, block].view(_ELEMENTS[itemsize])[places.where // itemsize]
-    return Factor(widened(raw, shape.types[side]), lost, touches.cells)
+    return memory.data[rows, block].view(_PARTS[itemsize])[places.where // itemsize], lost, touches.cells
 
 
 def factor_in_cells(
@@ -94,5 +104,5 @@ def factor_in_cells(
     if has_any(state == EMPTY):
         raise Stop("never-written", "A in tensor memory was never written", instruction, lane)
     lost = (state == UNDEFINED).any(axis=1)
-    raw = np.ascontiguousarray(memory.data[where]).view(_ELEMENTS[shape.itemsizes[0]])
-    return Factor(widened(raw, shape.types[0]), lost if has_any(lost) else None, _NOTHING)
+    raw = np.ascontiguousarray(memory.data[where]).view(_PARTS[shape.itemsizes[0]])
+    return Factor(elements(raw, shape.types[0]), lost if has_any(lost) else None, _NOTHING)

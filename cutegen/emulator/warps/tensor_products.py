@@ -29,15 +29,19 @@ from cutegen.emulator.operations.operands import Note, Operation
 from cutegen.emulator.operations.state import Lanes
 from cutegen.emulator.ptx.model import Address, Instruction, Vector
 from cutegen.emulator.warps.shared_matrices import DescriptorError
-from cutegen.emulator.warps.tensor_factors import factor_in_cells, shared_factor
+from cutegen.emulator.warps.tensor_factors import Factor, factor_in_cells, shared_factor
 from cutegen.emulator.warps.tensor_pairs import blocks_of, read_group
-from cutegen.emulator.warps.tensor_product_types import TYPES_OF, read_shape
+from cutegen.emulator.warps.tensor_product_types import SCALED, TYPES_OF, ProductShape, read_shape
+from cutegen.emulator.warps.tensor_scales import read_scales, scaled
 from cutegen.emulator.warps.tensor_sums import Target, write_sums
 from cutegen.emulator.warps.thread_operands import ThreadOperand, read_number_operand, read_tensor_address
 
 Lane = tuple[int, int]
 _COLLECTORS = tuple(f"collector::a::{use}" for use in ("fill", "use", "lastuse", "discard"))
 _WORD = 32  # lanes that a word of a mask of lanes has
+_DEPTHS = {"mxf8f6f4": 32, "mxf4": 64, "mxf4nvf4": 64}
+_VECTORS = {"mxf8f6f4": (32,), "mxf4": (32,), "mxf4nvf4": (16, 32)}
+"""The kinds with scale factors: the depth of a product, and for how many elements of a row a factor may be."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +49,8 @@ class TensorProductForm:
     """A tcgen05.mma of a kind, for so many blocks as `group` says, and how to find its operands.
 
     `a` is A's descriptor or, where it is `in_cells`, its address in tensor memory. `disabled` are the words of the mask
-    of the lanes of D that are not written, block by block.
+    of the lanes of D that are not written, block by block. `scales` are the addresses of the scale factors of A and B,
+    where there are such, one for each `vector` elements of a row.
     """
 
     instruction: Instruction
@@ -58,23 +63,27 @@ class TensorProductForm:
     shape: ThreadOperand
     keeps: ThreadOperand
     disabled: tuple[ThreadOperand, ...]
+    scales: tuple[ThreadOperand, ...] = ()
+    vector: int = 0
 
     @property
     def operands(self) -> tuple[ThreadOperand, ...]:
         """All of them."""
-        return (self.d, self.a, self.b, self.shape, self.keeps, *self.disabled)
+        return (self.d, self.a, self.b, self.shape, self.keeps, *self.disabled, *self.scales)
 
 
 def tensor_product(reader: InstructionReader, slots: Mapping[str, int], note: Note) -> Operation:
     """The operation of tcgen05.mma, whose first modifier has been taken.
 
-    Raises UnsupportedInstruction for block scaling, integers, sparse and weight-stationary products.
+    Raises UnsupportedInstruction for integers, sparse and weight-stationary products.
     """
     group = read_group(reader)
     kind = reader.choice(*(f"kind::{kind}" for kind in TYPES_OF)).partition("::")[2]
     for collector in _COLLECTORS:  # buffers, which change no result: operands must stay until the product has ended
         reader.flag(collector)
-    d, a, b, shape, *more, keeps = reader.operands(5, 6)
+    vector = _read_vector(reader, kind) if kind in SCALED else 0
+    d, a, b, shape, *more, keeps = reader.operands(*((7,) if vector else (5, 6)))
+    scales = tuple(read_tensor_address(reader, more.pop(0), slots) for _ in range(2)) if vector else ()
     words = more[0].items if more and isinstance(more[0], Vector) else ()
     if more and len(words) != group * LANES // _WORD:
         reader.fail("a scale of D, or a mask that has not a bit for each lane")
@@ -91,8 +100,20 @@ def tensor_product(reader: InstructionReader, slots: Mapping[str, int], note: No
         read_number_operand(reader, shape, "b32", slots),
         read_number_operand(reader, keeps, "pred", slots),
         tuple(read_number_operand(reader, word, "b32", slots) for word in words),
+        scales,
+        vector,
     )
     return partial(_multiply, form)
+
+
+def _read_vector(reader: InstructionReader, kind: str) -> int:
+    """Takes the modifiers of scale factors; returns for how many elements each is."""
+    if not reader.flag("block_scale"):
+        reader.fail("a product of this kind without .block_scale")
+    named = {f"block{size}": size for size in _VECTORS[kind]}
+    named |= {f"scale_vec::{_DEPTHS[kind] // size}X": size for size in _VECTORS[kind]}
+    found = reader.choice(*named, default=f"block{_VECTORS[kind][0]}" if len(_VECTORS[kind]) == 1 else None)
+    return named[found]
 
 
 def _multiply(form: TensorProductForm, lanes: Lanes, mask: Mask) -> None:
@@ -118,6 +139,8 @@ def _start(form: TensorProductForm, lanes: Lanes, lane: Lane) -> None:
     b = reduce(lambda one, other: one.beside(other), parts)
     touched = [b.cells]
     keeps, address = bool(form.keeps.at(lanes, lane)), form.d.at(lanes, lane)
+    if form.scales and shape.halved:
+        raise DescriptorError("M is 128 for a pair of blocks, with scale factors, which is not emulated")
     touch = Touch(instruction, lane, team.issued.agent(lane), "writes", pipelined=True)
     for number, block in enumerate(blocks):
         where = form.a.at(lanes, lane)
@@ -127,8 +150,26 @@ def _start(form: TensorProductForm, lanes: Lanes, lane: Lane) -> None:
             a = shared_factor(lanes, lane, block, where, shape, 0, instruction)
         touched.append(a.cells)
         to = Target(block, address, keeps, _enabled(form, lanes, lane, number))
-        write_sums(team.tensor_memory, touch, to, shape, form.kind, a, b)
+        a, all_of_b = _scaled(form, lanes, lane, block, shape, (a, b)) if form.scales else (a, b)
+        write_sums(team.tensor_memory, touch, to, shape, form.kind, a, all_of_b)
     team.issued.begin(lane, blocks, np.unique(np.concatenate(touched)), instruction.line, log)
+
+
+def _scaled(
+    form: TensorProductForm,
+    lanes: Lanes,
+    lane: Lane,
+    block: int,
+    shape: ProductShape,
+    factors: tuple[Factor, Factor],
+) -> tuple[Factor, Factor]:
+    """A and B times the scale factors that a block has for them: of its rows of A, and of all rows of B."""
+    scales = read_scales(form.shape.at(lanes, lane), form.kind, shape.depth // form.vector)
+    addresses = [one.at(lanes, lane) for one in form.scales]
+    a, b = (
+        scaled(lanes, lane, block, factors[side], addresses[side], side, scales, form.instruction) for side in (0, 1)
+    )
+    return a, b
 
 
 def _enabled(form: TensorProductForm, lanes: Lanes, lane: Lane, number: int) -> Array | None:

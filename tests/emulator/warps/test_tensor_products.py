@@ -229,8 +229,10 @@ def test_a_pair_of_128_rows_has_two_halves_of_the_columns_in_each_block() -> Non
         (SHAPE & ~F32, "f16", "A of bf16 cannot have"),
         (SHAPE + F32, "f16", "of no type"),
         (SHAPE, "tf32", "of kind::tf32 are 2 tf32"),
-        (SHAPE | 2 << 7, "f8f6f4", "types of A and B are 3 and 1"),
+        (SHAPE + (1 << 7), "f8f6f4", "types of A and B are 2 and 1"),
         (SHAPE | 1 << 16, "f8f6f4", "multiple of 16"),
+        (SHAPE + (2 << 7) | 1 << 15, "f8f6f4", "MN-major matrix of e2m3"),
+        (SHAPE - 4 * M, "mxf8f6f4", "M is 64"),
     ],
 )  # fmt: skip
 def test_shapes_that_no_instruction_has(bits: int, kind: str, text: str) -> None:
