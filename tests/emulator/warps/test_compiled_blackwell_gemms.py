@@ -16,6 +16,7 @@ pytest.importorskip("torch")
 pytest.importorskip("cutlass")
 
 from blackwell_kit import BlackwellGemm
+from sweep_kit import sampled
 
 from cutegen.emulator import FaultError
 from cutegen.emulator.host.builds import Build
@@ -26,17 +27,17 @@ GEMMS = {
     "k-major": BlackwellGemm(),
     "mn-major": BlackwellGemm(a="M", b="N", dtype="Float16"),
     "narrow swizzles": BlackwellGemm((128, 16, 32), a="K", b="N", repeats="x16"),
-    "tf32": BlackwellGemm((128, 32, 32), dtype="TFloat32"),
-    "tf32, mn-major": BlackwellGemm((128, 32, 32), a="M", b="N", dtype="TFloat32"),
-    "e4m3 by e5m2": BlackwellGemm((128, 32, 128), dtype="Float8E4M3FN Float8E5M2"),
-    "e4m3, mn-major": BlackwellGemm((128, 32, 64), a="M", b="N", dtype="Float8E4M3FN"),
     "pair": BlackwellGemm((256, 32, 64), blocks=2),
     "pair, mn-major": BlackwellGemm((256, 64, 64), a="M", b="N", dtype="Float16", blocks=2),
+    "tf32": BlackwellGemm((128, 32, 32), dtype="TFloat32"),
+    "tf32, mn-major": BlackwellGemm((128, 32, 32), a="M", b="N", dtype="TFloat32"),
+    "e4m3, mn-major": BlackwellGemm((128, 32, 64), a="M", b="N", dtype="Float8E4M3FN"),
     **{f"64 rows by {load}": BlackwellGemm((64, 32, 64), load=load, repeats=x) for load, x in ROWS_64.items()},
+    "e4m3 by e5m2": BlackwellGemm((128, 32, 128), dtype="Float8E4M3FN Float8E5M2"),
 }
 
 
-@pytest.mark.parametrize("name", GEMMS)
+@pytest.mark.parametrize("name", sampled(GEMMS))
 def test_right_to_the_bit(name: str, tmp_path: Path) -> None:
     gemm = GEMMS[name]
     assert gemm.run(gemm.built(tmp_path), SIZES, orders=2)
@@ -139,7 +140,7 @@ MISTAKES: dict[str, tuple[Change, str]] = {
 }
 
 
-@pytest.mark.parametrize("mistake", MISTAKES)
+@pytest.mark.parametrize("mistake", sampled(MISTAKES))
 def test_a_mistake_is_seen(mistake: str, made: Build) -> None:
     """In each of two orders."""
     change, kinds = MISTAKES[mistake]
@@ -195,7 +196,7 @@ def made_for_pairs(tmp_path_factory: pytest.TempPathFactory) -> Build:
     return GEMMS["pair"].built(tmp_path_factory.mktemp("pairs"))
 
 
-@pytest.mark.parametrize("mistake", PAIR_MISTAKES)
+@pytest.mark.parametrize("mistake", sampled(PAIR_MISTAKES))
 def test_a_mistake_of_a_pair_is_seen(mistake: str, made_for_pairs: Build) -> None:
     """In each of two orders."""
     change, kinds = PAIR_MISTAKES[mistake]
