@@ -28,8 +28,9 @@ class TensorMemory:
 
     `data` and `state` have the cells, shape (blocks, lanes, columns). `allocations` has for each block the count of
     columns by the first one. `relinquished` are the blocks that allocate no more, and `changes` counts grants and
-    frees. `group` is for how many blocks instructions have worked together, 0 before any has. `asked` has the count of
-    columns for which each block waits, and `granted` the first column of what it has got and not yet taken.
+    frees. `group` is for how many blocks instructions have worked together, 0 before any has. `asked` has, for each
+    block, the counts of columns for which warps wait, by their first threads in the order in which they came; `granted`
+    has the first column of what such a lane has got and not yet taken.
     """
 
     def __init__(self, clocks: Clocks) -> None:
@@ -41,21 +42,24 @@ class TensorMemory:
         self.relinquished: Array = np.zeros(blocks, np.bool_)
         self.changes = self.group = 0
         self._owned: Array = np.zeros((blocks, COLUMNS), np.bool_)
-        self.asked: dict[int, int] = {}
-        self.granted: dict[int, int] = {}
+        self.asked: list[dict[int, int]] = [{} for _ in range(blocks)]
+        self.granted: dict[tuple[int, int], int] = {}
         self._latest: dict[int, int] = {}  # how many columns each block has allocated last
 
-    def grant(self, blocks: list[int], count: int) -> bool:
-        """Allocates the same free columns in each of the blocks, at a multiple of the count; returns whether it can."""
-        owned = np.asarray(self._owned[blocks].any(axis=0))
+    def grant(self, lanes: list[tuple[int, int]], count: int) -> None:
+        """Allocates the same columns in the blocks of lanes that have asked for them, if they are free in all of these.
+
+        They start at a multiple of the count.
+        """
+        owned = np.asarray(self._owned[[block for _, block in lanes]].any(axis=0))
         for first in range(0, COLUMNS, count):
             if not owned[first : first + count].any():
-                for block in blocks:
+                for thread, block in lanes:
                     self._allocate(block, first, count)
-                    self.granted[block] = first
+                    del self.asked[block][thread]
+                    self.granted[thread, block] = first
                 self.changes += 1
-                return True
-        return False
+                return
 
     def latest(self, block: int) -> int:
         """How many columns the block has allocated last, all if it has not yet: it may not allocate more than that."""

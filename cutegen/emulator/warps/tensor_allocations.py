@@ -58,10 +58,7 @@ class AllocationWait:
             if count > memory.latest(block):
                 text = f"allocates {count} columns of tensor memory, after {memory.latest(block)}: a block must not "
                 raise Stop("tcgen05", text + "allocate more than it has before", self.instruction, lane)
-            if block in memory.asked:
-                text = "allocates tensor memory, while another warp of the block waits for its columns"
-                raise Stop("tcgen05", text, self.instruction, lane)
-            memory.asked[block] = count
+            memory.asked[block][lane[0]] = count
             self._check_alike(lanes, lane, count)
         return self._open(lanes, warps, mask)
 
@@ -70,10 +67,10 @@ class AllocationWait:
         return self._open(lanes, np.flatnonzero(taking_part(lanes, mask).any(axis=1)), mask)
 
     def _check_alike(self, lanes: Lanes, lane: tuple[int, int], count: int) -> None:
-        """Raises Stop where the other block of a pair asks for another count."""
-        other = lanes.team.tensor_memory.asked.get(lane[1] ^ 1, count) if self.group == 2 else count
-        if other != count:
-            text = f"allocates {count} columns of tensor memory, and the other block of the pair {other}"
+        """Raises Stop where the other block of a pair asks for other counts."""
+        others = lanes.team.tensor_memory.asked[lane[1] ^ 1].values() if self.group == 2 else ()
+        if any(other != count for other in others):
+            text = f"allocates {count} columns of tensor memory, and the other block of the pair {max(others)}"
             raise Stop("tcgen05", text, self.instruction, lane)
 
     def _open(self, lanes: Lanes, warps: Array, mask: Array) -> Array:
@@ -81,18 +78,18 @@ class AllocationWait:
         memory, through = lanes.team.tensor_memory, []
         for warp in warps.tolist():
             lane = first_lane_of(lanes, warp)
-            block = lane[1]
-            blocks = [block] if self.group == 1 else [block & ~1, block | 1]
-            if block not in memory.granted and all(one in memory.asked for one in blocks):
-                memory.grant(blocks, memory.asked[block])
-            if block not in memory.granted:
+            thread, block = lane
+            if lane not in memory.granted:
+                peers = [(one, block ^ 1) for one in memory.asked[block ^ 1]][:1] if self.group == 2 else []
+                if len(peers) == self.group - 1:
+                    memory.grant([lane, *peers], memory.asked[block][thread])
+            if lane not in memory.granted:
                 continue
             access = self.to.access(lanes, single(lane, lanes.shape))[0]
             lanes.shared.check_free(access, "writes")
             lanes.shared.log.write(access)
-            address = np.array([memory.granted.pop(block)], "<u4").view(np.uint8)
+            address = np.array([memory.granted.pop(lane)], "<u4").view(np.uint8)
             store_shared(lanes.shared, access, address, np.zeros(_ADDRESS, np.bool_))
-            del memory.asked[block]
             through.append(warp)
         return threads_of(lanes, np.asarray(through)) if through else np.zeros_like(mask)
 
@@ -108,8 +105,8 @@ class AllocationWait:
         """The fault that there is never room, or that the other block of a pair never allocates."""
         warp = int(np.flatnonzero(taking_part(lanes, mask).any(axis=1))[0])
         lane, memory = first_lane_of(lanes, warp), lanes.team.tensor_memory
-        text = f"waits forever for {memory.asked[lane[1]]} of the {COLUMNS} columns of tensor memory: "
-        if self.group == 2 and lane[1] ^ 1 not in memory.asked:
+        text = f"waits forever for {memory.asked[lane[1]][lane[0]]} of the {COLUMNS} columns of tensor memory: "
+        if self.group == 2 and not memory.asked[lane[1] ^ 1]:
             return Stop("deadlock", f"{text}the other block of the pair never allocates", self.instruction, lane)
         return Stop("deadlock", text + memory.described(lane[1]), self.instruction, lane)
 

@@ -77,6 +77,32 @@ def test_an_allocation_waits_for_room() -> None:
         assert not b.any()
 
 
+def test_several_allocations_wait_at_once() -> None:
+    """Two warps get half of the columns each once the first has freed all of them."""
+    all_of_them, half = ALLOCATE.replace("64", "512"), ALLOCATE.replace("64", "256").replace("[smem]", "[%r12]")
+    body = f"""
+    shl.b32 %r12, %r5, 2;
+    add.u32 %r12, %r12, %r4;
+    @%p2 bra OTHERS;
+    {all_of_them}
+    bar.warp.sync -1;
+    ld.shared.b32 %r8, [smem];
+    bar.arrive 1, 96;
+    {FREE.replace("64", "512")}
+    ret;
+    OTHERS:
+    bar.sync 1, 96;
+    {half}
+    bar.warp.sync -1;
+    ld.shared.b32 %r8, [%r12];
+    {FREE.replace("64", "256")}
+    st.global.b32 [%rd12], %r8;
+    """
+    for seed in range(4):
+        _, b = run(body, threads=96, seed=seed)
+        assert {*b[32:64].tolist(), *b[64:].tolist()} <= {0, 256}
+
+
 def test_an_allocation_that_never_finds_room() -> None:
     found = wrong(START + "@%p2 bra X;\n" + ALLOCATE.replace("[smem]", "[smem+4]") * 8 + "X:\n" + END)
     assert found.kind == "deadlock" and "0 to 63" in found.explanation
