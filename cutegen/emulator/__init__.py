@@ -25,11 +25,11 @@ fence.mbarrier_init and fence.proxy.async; generic addresses of local memory; ca
 recursive ones, and of functions that the PTX does not have; clocks; bar.red, and barriers whose count is in a register,
 or whose number is and that have no count; mbarrier.arrive_drop and mbarrier.pending_count; cluster sizes that the PTX
 itself asks for; activemask; matrix instructions but ldmatrix, stmatrix, mma.sync of m16n8 and wgmma of bf16, f16, tf32,
-e4m3 and e5m2, A in registers too, with sums in f32; of tcgen05 shift, ld and st with packing or reductions, cp of
-4x256b or from another format, and products of integers, sparse and weight-stationary ones; asynchronous copies but
-cp.async, st.async, cp.async.bulk and tiles by cp.async.bulk.tensor, which may be loaded, to several blocks too, stored
-and prefetched (no reductions, im2col, gather or scatter, and tensor maps in the kernel's parameters only), and of those
-but the last and of other accesses ignore-src and cache policies.
+e4m3 and e5m2, A in registers too, with sums in f32; of tcgen05 shift, ld with reductions, cp of 4x256b or from another
+format, and products of integers, sparse and weight-stationary ones; asynchronous copies but cp.async, st.async,
+cp.async.bulk and tiles by cp.async.bulk.tensor, which may be loaded, to several blocks too, stored and prefetched (no
+reductions, im2col, gather or scatter, and tensor maps in the kernel's parameters only), and of those but the last and
+of other accesses ignore-src and cache policies.
 
 Where blocks of a cluster, threads at an mbarrier or some warps of a block meet, vector clocks say what is ordered
 (`checks.clocks`); elsewhere the barriers of whole blocks do. Some things that PTX allows are faults here: threads of a

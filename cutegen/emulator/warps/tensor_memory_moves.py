@@ -29,15 +29,20 @@ from cutegen.emulator.warps.tensor_places import SHAPES, CellPlaces, move_places
 from cutegen.emulator.warps.thread_operands import ThreadOperand, read_tensor_address
 
 _QUARTER = LANES // 4
+_LOW = 0xFFFF  # the low half of a cell
 
 
 @dataclass(frozen=True)
 class Move:
-    """A tcgen05.ld or st of a shape at an address, of cells at the `places`."""
+    """A tcgen05.ld or st of a shape at an address, of cells at the `places`.
+
+    If it is `packed`, a register has the low halves of a cell and of that in the next column.
+    """
 
     shape: str
     address: ThreadOperand
     places: CellPlaces
+    packed: bool
     instruction: Instruction
 
     def part(self, lanes: Lanes, memory: TensorMemory, touch: Touch, address: int) -> tuple[TensorPart, Array, Array]:
@@ -55,13 +60,36 @@ class Move:
         if row % (_QUARTER if self.shape == "32x32b" else GROUP):
             text = f"a move of shape {self.shape} from lane {row} of tensor memory on"
             raise Stop("misaligned", text, self.instruction, touch.lane)
-        places = self.places
-        part = memory.part(touch.lane[1], places.groups + row // GROUP, places.every_column + column, touch)
+        places, every = self.places, self.places.every_column
+        if self.packed:
+            every = np.concatenate([every, every + 1], axis=1)
+        part = memory.part(touch.lane[1], places.groups + row // GROUP, every + column, touch)
         return part, places.lanes + row, places.columns + column
+
+    def get(self, cells: Array, rows: Array, columns: Array) -> Array:
+        """What registers get from the cells of a block."""
+        found: Array = cells[rows, columns]
+        return found & _LOW | (cells[rows, columns + 1] & _LOW) << 16 if self.packed else found
+
+    def put(self, cells: Array, rows: Array, columns: Array, values: Array) -> None:
+        """Puts what registers have into the cells of a block."""
+        cells[rows, columns] = values & _LOW if self.packed else values
+        if self.packed:
+            cells[rows, columns + 1] = values >> 16
+
+    def states(self, states: Array, rows: Array, columns: Array) -> Array:
+        """The states of the cells of registers: of two, one that is not `WRITTEN`, if one is not."""
+        found = states[rows, columns]
+        return np.where(found == WRITTEN, states[rows, columns + 1], found) if self.packed else found
+
+    def put_states(self, states: Array, rows: Array, columns: Array, given: Array) -> None:
+        """Puts the states of registers into those of the cells of a block."""
+        for more in range(1 + self.packed):
+            states[rows, columns + more] = given
 
 
 def tensor_move(reader: InstructionReader, slots: Mapping[str, int]) -> Operation:
-    """The operation of tcgen05.ld or st. Raises UnsupportedInstruction for packing, reductions and other forms."""
+    """The operation of tcgen05.ld or st. Raises UnsupportedInstruction for reductions and other forms."""
     loads = reader.choice("ld", "st") == "ld"
     if not reader.leads("sync") or not reader.leads("aligned"):
         reader.fail("only .sync.aligned")
@@ -72,8 +100,11 @@ def tensor_move(reader: InstructionReader, slots: Mapping[str, int]) -> Operatio
     if count & (count - 1) or not 1 <= count <= most:
         reader.fail(f"a repetition of {count}, which must be a power of two up to {most}")
     del reader.left[0]
+    packed = reader.flag("pack::16b" if loads else "unpack::16b")
     reader.type("b32")
     halves = shape == "16x32bx2"
+    if packed and halves:
+        reader.fail("packing of this shape")
     operands = list(reader.operands(2 + halves))
     registers = operands.pop(0 if loads else -1)
     offset = operands[1] if halves else Immediate(0, None)
@@ -82,12 +113,8 @@ def tensor_move(reader: InstructionReader, slots: Mapping[str, int]) -> Operatio
     items = registers.items if isinstance(registers, Vector) else (registers,)
     if len(items) != each * count:
         reader.fail(f"{len(items)} registers, {each * count} were expected")
-    move = Move(
-        shape,
-        read_tensor_address(reader, operands[0], slots),
-        move_places(shape, count, offset.bits),
-        reader.instruction,
-    )
+    places = move_places(shape, count, offset.bits, 1 + packed)
+    move = Move(shape, read_tensor_address(reader, operands[0], slots), places, packed, reader.instruction)
     return _load(reader, move, items, slots) if loads else _store(reader, move, items, slots)
 
 
@@ -104,8 +131,8 @@ def _load(reader: InstructionReader, move: Move, items: tuple[Operand, ...], slo
             part, rows, columns = move.part(lanes, memory, touch, address)
             memory.history.check_read(touch, part)
             memory.history.note_read(touch, part)
-            found[:, warp] = memory.data[part.block][rows, columns]
-            lost[:, warp] = memory.state[part.block][rows, columns] != WRITTEN
+            found[:, warp] = move.get(memory.data[part.block], rows, columns)
+            lost[:, warp] = move.states(memory.state[part.block], rows, columns) != WRITTEN
         bad = has_any(lost)
         if bad and lanes.origins is not None:
             some_lost = by_thread_of_several(lanes, lost).any(axis=0)
@@ -141,8 +168,8 @@ def _store(reader: InstructionReader, move: Move, items: tuple[Operand, ...], sl
             part, rows, columns = move.part(lanes, memory, touch, address)
             memory.history.check_write(touch, part)
             memory.history.note_write(touch, part, lands=True)
-            memory.data[part.block][rows, columns] = values[:, warp]
-            memory.state[part.block][rows, columns] = states[:, warp]
+            move.put(memory.data[part.block], rows, columns, values[:, warp])
+            move.put_states(memory.state[part.block], rows, columns, states[:, warp])
 
     return store
 

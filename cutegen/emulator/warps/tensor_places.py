@@ -38,11 +38,12 @@ class CellPlaces:
 
 
 @lru_cache(maxsize=256)
-def move_places(shape: str, count: int, offset: int) -> CellPlaces:
+def move_places(shape: str, count: int, offset: int, step: int) -> CellPlaces:
     """The cell of each register of each thread, shape (registers, 32), of a tcgen05.ld or st of that shape, repeated
     `count` times.
 
-    `offset` is the number of columns from the first half's to the second half's of 16x32bx2.
+    `offset` is the number of columns from the first half's to the second half's of 16x32bx2, and `step` that of columns
+    which a register has.
     """
     thread, register = np.arange(WARP)[None, :], np.arange(SHAPES[shape][0] * count)[:, None]
     if shape == "32x32b":
@@ -56,7 +57,7 @@ def move_places(shape: str, count: int, offset: int) -> CellPlaces:
         columns = 2 * (thread % 4) + register % 2 + 8 * (register // 4)
     else:
         lanes, columns = thread % 16, register + offset * (thread // 16)
-    return CellPlaces.of(lanes, columns)
+    return CellPlaces.of(lanes, columns * step)
 
 
 @lru_cache(maxsize=64)

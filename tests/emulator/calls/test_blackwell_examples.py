@@ -62,15 +62,23 @@ def test_tutorials(number: str) -> None:
     assert torch.equal(c, (a.double() @ b.double().T).half())
 
 
-def gemm(kind: Any, sizes: tuple[int, int, int], dtype: Any, majors: str, *more: Any, batch: int = 1) -> bool:
-    """Whether a gemm of the examples is right to the bit, with A and B contiguous along the modes `majors`."""
+def gemm(
+    kind: Any,
+    sizes: tuple[int, int, int],
+    dtype: Any,
+    majors: str,
+    *more: Any,
+    batch: int = 1,
+    out: Any = torch.float32,
+) -> bool:
+    """Whether a gemm of the examples is right to the bit, with A, B and C contiguous along the modes `majors`."""
     m, n, k = sizes
     a = integers(m, k, dtype, by_rows=majors[0] == "K", batch=batch)
     b = integers(n, k, dtype, by_rows=majors[1] == "K", batch=batch)
-    c = integers(m, n, torch.float32, by_rows=majors[2] == "N", batch=batch)
+    c = integers(m, n, out, by_rows=majors[2] == "N", batch=batch)
     given = (emulator.tensor(t, align=16, leading=t.stride().index(1)) for t in (a, b, c))
     emulator.call(kind, *given, *more, target=TARGET, outputs=["c"], orders=2)
-    return torch.equal(c, torch.einsum("mkl,nkl->mnl", a.double(), b.double()).float())
+    return torch.equal(c, torch.einsum("mkl,nkl->mnl", a.double(), b.double()).to(out))
 
 
 BF16, F16, E4M3 = torch.bfloat16, torch.float16, torch.float8_e4m3fn
@@ -92,6 +100,14 @@ TF32 = torch.float32
 def test_dense_gemm(pairs: bool, tile: tuple[int, int], cluster: tuple[int, int], dtype: Any, majors: str) -> None:
     kind = example("kernel/dense_gemm/dense_gemm.py").DenseGemmKernel(F32, pairs, tile, cluster, True)
     assert gemm(kind, (272, 144, 208), dtype, majors)
+
+
+@pytest.mark.parametrize(
+    ("pairs", "tile", "cluster"), [(False, (64, 64), (1, 1)), (False, (128, 64), (1, 1)), (True, (256, 64), (2, 1))]
+)
+def test_accumulators_of_16_bits(pairs: bool, tile: tuple[int, int], cluster: tuple[int, int]) -> None:
+    kind = example("kernel/dense_gemm/dense_gemm.py").DenseGemmKernel(cutlass.Float16, pairs, tile, cluster, True)
+    assert gemm(kind, (272, 144, 208), F16, "KKN", out=F16)
 
 
 @pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])

@@ -338,7 +338,7 @@ tcgen05.mma.sp.cta_group::1.kind::f16 [%r2], %rd3, %rd4, [%r5], %r6, %p1;
 tcgen05.mma.cta_group::1.kind::i8 [%r2], %rd3, %rd4, %r5, %p1;
 tcgen05.mma.cta_group::1.kind::f16 [%r2], %rd3, %rd4, %r5, %p1, 3;
 tcgen05.ld.red.sync.aligned.32x32b.x2.min.u32 {{%r2, %r3}}, %r4, [%r5];
-tcgen05.ld.sync.aligned.32x32b.x1.pack::16b.b32 {{%r2}}, [%r5];
+tcgen05.ld.sync.aligned.16x32bx2.x1.pack::16b.b32 {{%r2}}, [%r5], 8;
 multimem.ld_reduce.global.add.f32 %r2, [%rd1];
 clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.b64 [%r2], [%r3];
 tcgen05.cp.cta_group::1.4x256b [%r2], %rd3;

@@ -53,6 +53,27 @@ def test_shapes_reach_the_cells_of_the_documented_figures(shape: str, count: int
     assert (b.reshape(16, 32)[: len(registers)] == cells(shape, count)).all()
 
 
+@pytest.mark.parametrize("shape", ["32x32b", "16x64b", "16x128b", "16x256b"])
+def test_packed_moves_take_the_low_halves_of_two_columns(shape: str) -> None:
+    """Each thread stores two numbers to each register of a move; columns count double."""
+    registers = [f"%r{20 + i}" for i in range(SHAPES[shape])]
+    vector = "{" + ", ".join(registers) + "}"
+    fill = "".join(f"mad.lo.u32 {one}, %r0, 8, {i};\nmul.lo.u32 {one}, {one}, 65537;\nadd.u32 {one}, {one}, 0x70000;\n"
+                   for i, one in enumerate(registers))  # fmt: skip
+    store = f"tcgen05.st.sync.aligned.{shape}.x1.unpack::16b.b32 [%r9], {vector};\n"
+    load = f"tcgen05.ld.sync.aligned.{shape}.x1.pack::16b.b32 {vector}, [%r9];\n"
+    show = "".join(f"st.global.b32 [%rd12+{128 * i}], {one};\n" for i, one in enumerate(registers))
+    zero = "".join(f"mov.b32 {one}, 0;\n" for one in registers)
+    _, b = run(START + fill + store + WAIT_ST + zero + load + show + END, threads=32, words=8)
+    numbers = 8 * np.arange(32) + np.arange(len(registers))[:, None]
+    assert (b.reshape(8, 32)[: len(registers)] == numbers + (numbers + 7 << 16)).all()
+    whole = store + WAIT_ST + "tcgen05.ld.sync.aligned.32x32b.x2.b32 {%r20, %r21}, [%r9];\n"
+    whole += "st.global.b32 [%rd12], %r20;\nst.global.b32 [%rd12+128], %r21;\n"
+    if shape == "32x32b":  # each half has a column of its own
+        _, b = run(START + fill + whole + END, threads=32, words=2)
+        assert (b.reshape(2, 32) == numbers + [[0], [7]]).all()
+
+
 def test_an_allocation_waits_for_room() -> None:
     """The second warp gets all columns once the first has freed its own."""
     take = ALLOCATE.replace("64", "512")
@@ -127,6 +148,11 @@ MISTAKES = {
         START + between(0, STORE + WAIT_ST) + between(4, LOAD) + END,
         "in-flight",
         "nothing orders this after",
+    ),
+    "columns that were written before they were freed": (
+        START + STORE + WAIT_ST + FULL + between(0, FREE + ALLOCATE.replace("[smem]", "[smem+4]")) + FULL + LOAD + END,
+        "never-written",
+        "tensor memory",
     ),
     "no dealloc": (START + FULL, "tcgen05", "64 columns"),
     "a dealloc under a load of another warp": (

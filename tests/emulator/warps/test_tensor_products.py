@@ -161,6 +161,11 @@ MISTAKES = {
         "in-flight",
         "still reads",
     ),
+    "A overwritten before a wait for the commit": (
+        START + fill() + product() + COMMIT + "@%p1 st.shared.b32 [smem+1024], %r15;\n" + WAIT + END,
+        "in-flight race",
+        "an asynchronous operation",
+    ),
     "an mbarrier that is not there": (
         START + fill() + product() + COMMIT.replace("512", "520") + END,
         "mbarrier",
