@@ -234,10 +234,11 @@ class BlackwellGemm:
             a=self.a, b=self.b, load=self.load, repeats=self.repeats,
         )  # fmt: skip
 
-    def built(self, folder: Path) -> Build:
-        """The compiled module."""
-        path = folder / "blackwell_gemm.py"
-        path.write_text(self.text(), encoding="utf-8")
+    def built(self, folder: Path, old: str = "", new: str = "") -> Build:
+        """The compiled module, with another text where an old one stands once."""
+        path, text = folder / "blackwell_gemm.py", self.text()
+        assert not old or text.count(old) == 1
+        path.write_text(text.replace(old, new) if old else text, encoding="utf-8")
         spec = importlib.util.spec_from_file_location("blackwell_gemm", path)
         assert spec is not None and spec.loader is not None
         module: ModuleType = importlib.util.module_from_spec(spec)

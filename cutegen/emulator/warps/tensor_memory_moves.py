@@ -67,12 +67,12 @@ class Move:
         return part, places.lanes + row, places.columns + column
 
     def get(self, cells: Array, rows: Array, columns: Array) -> Array:
-        """What registers get from the cells of a block."""
+        """The contents of registers, from the cells of a block."""
         found: Array = cells[rows, columns]
         return found & _LOW | (cells[rows, columns + 1] & _LOW) << 16 if self.packed else found
 
     def put(self, cells: Array, rows: Array, columns: Array, values: Array) -> None:
-        """Puts what registers have into the cells of a block."""
+        """Puts the contents of registers into the cells of a block."""
         cells[rows, columns] = values & _LOW if self.packed else values
         if self.packed:
             cells[rows, columns + 1] = values >> 16

@@ -208,6 +208,16 @@ def test_a_mistake_of_a_pair_is_seen(mistake: str, made_for_pairs: Build) -> Non
         assert caught.value.fault.kind in kinds.split(), str(caught.value)
 
 
+@pytest.mark.sweep
+def test_products_that_both_blocks_of_a_pair_start(tmp_path: Path) -> None:
+    gemm = GEMMS["pair"]
+    made = gemm.built(tmp_path, "warp == MULTIPLIER and rank == 0", "warp == MULTIPLIER")
+    for seed in (0, 1):
+        with pytest.raises(FaultError) as caught:
+            gemm.run(made, SIZES, seed=seed)
+        assert caught.value.fault.kind in ("deadlock", "mbarrier", "in-flight")
+
+
 @pytest.mark.parametrize("more", [2 * SWIZZLE, -32 * STRIDE], ids=["half of the swizzle", "half of the stride"])
 @pytest.mark.parametrize("which", [OF_A, OF_B], ids=["A", "B"])
 def test_another_layout_gives_a_wrong_result(which: int, more: int, made: Build) -> None:
