@@ -129,6 +129,18 @@ def test_uninitialised_rows_make_undefined_rows() -> None:
     assert found.kind == "never-written" and found.thread == (3, 0, 0)
 
 
+def test_what_is_added_to_an_undefined_row_is_undefined() -> None:
+    """Row 3 of A is whole for the second product only."""
+    written, skip = "st.shared.b32 [%r12+0], %r15;", "setp.ne.u32 %p8, %r0, 3;\n@%p8 "
+    again = f"{written}\nfence.proxy.async;\nbar.sync 0;\n" + product(keeps=1) + COMMIT
+    again += WAIT.replace("W", "V").replace("], 0;", "], 1;")
+    body = START + fill(b=1).replace(written, skip + written) + product() + COMMIT + WAIT + again
+    load = "tcgen05.ld.sync.aligned.32x32b.x1.b32 {%r20}, [%r9];\n"
+    store = f"{skip}st.global.b32 [%rd12], %r20;\n"
+    run(body + load + store + END)
+    assert wrong(body + load + store.replace("@%p8 ", "") + END).thread == (3, 0, 0)
+
+
 MISTAKES = {
     "an accumulator that is added to and was never written": (
         START + fill() + product(keeps=1) + COMMIT + WAIT + END,
