@@ -123,7 +123,8 @@ class Machine:
         epochs = Epochs(len(numbers)) if team is None else ClockEpochs(team.clocks, numbers, self.threads)
         placement = self.program.placement
         size, variables = placement.dynamic + self.dynamic, placement.shared(self.dynamic)
-        shared = SharedMemory(size, self.program.shared_unit, shape, variables, None if team is None else team.clocks)
+        clocks = None if team is None else team.clocks
+        shared = SharedMemory(size, self.program.shared_unit, shape, variables, clocks, placement.base)
         ids = numbers[None, :].astype(np.int64) * self.threads + np.arange(self.threads)[:, None]
         if self.memory.journal is not None:
             watch(shared.log, self.memory.journal, ids)

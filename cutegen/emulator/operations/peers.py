@@ -46,7 +46,7 @@ def peer_address_operation(instruction: Instruction, slots: Mapping[str, int], p
     storage = STORAGE[kind.width]
 
     def map_address(lanes: Lanes, mask: Mask) -> None:
-        near = (address(lanes).astype(np.int64) - window) & _OFFSET | ODD
+        near = (address(lanes).astype(np.int64) - window) & _OFFSET | lanes.shared.base & ODD
         ranks = np.minimum(rank(lanes).astype(np.int64), _RANKS)
         mapped = near + (ranks + 1 << PEER_BITS) + (WINDOW if generic else 0)
         lost = [poisoned_lanes(lanes.poison[origin]) for origin in origins if origin in lanes.poison]
@@ -60,16 +60,17 @@ def whose_memory(
 ) -> tuple[Array, int, Array | None]:
     """For addresses in the cluster's window: those in a block's own window, an offset, and the blocks' numbers.
 
-    Addresses without the bit `ODD` are those of the even block of a pair. The numbers, by which the batch knows the
-    blocks, are None where all addresses are the lanes' own. An access that is `counted` ends with a phase of an
-    mbarrier of the block, which need not know of it otherwise. Raises Stop for a block that is not there, or may not be
-    there any more.
+    In kernels that work in pairs, addresses without the bit `ODD` are those of the even block. The numbers, by which
+    the batch knows the blocks, are None where all addresses are the lanes' own. An access that is `counted` ends with a
+    phase of an mbarrier of the block, which need not know of it otherwise. Raises Stop for a block that is not there,
+    or may not be there any more.
     """
     if not lanes.in_clusters:
         return address, offset, None
     there = np.asarray(address).astype(np.int64) + offset
     shape, team = lanes.shape, lanes.team
-    even = (there & ODD == 0) if team.size % 2 == 0 else np.zeros((1, 1), np.bool_)
+    in_pairs = lanes.shared.base & ODD and team.size % 2 == 0
+    even = (there & ODD == 0) if in_pairs else np.zeros((1, 1), np.bool_)
     if not has_any(there >> PEER_BITS) and not has_any(even):
         return address, offset, None
     part = whole(active, shape) & spread((there >> PEER_BITS > 0) | even, shape)

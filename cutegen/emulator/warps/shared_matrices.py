@@ -13,7 +13,7 @@ import numpy as np
 
 from cutegen.emulator.arithmetic.arrays import Array
 from cutegen.emulator.arithmetic.formats import widen_bf16
-from cutegen.emulator.memory.placement import FIRST
+from cutegen.emulator.memory.placement import BASE
 from cutegen.emulator.memory.runs import PIECE
 from cutegen.emulator.memory.tensor_maps import swizzled, swizzled_by_pairs
 
@@ -143,7 +143,7 @@ def places_of(
     descriptor: Descriptor, size: int, depth: int, itemsize: int, transposed: bool, start: int | None, stop: int | None
 ) -> Places:
     """The places of the rows from `start` to before `stop` of a matrix, as products have again and again."""
-    offsets = descriptor.addresses(size, depth, itemsize, transposed)[start:stop] - FIRST
+    offsets = descriptor.addresses(size, depth, itemsize, transposed)[start:stop] - BASE
     pieces = np.unique(offsets // PIECE)
     where = np.searchsorted(pieces, offsets // PIECE) * PIECE + offsets % PIECE
     return Places(int(offsets.min()), int(offsets.max()) + itemsize, pieces, where)

@@ -58,7 +58,7 @@ OTHER_PAIR = "xor.b32 %r16, %r10, 2;\nmapa.shared::cluster.u32 %r15, %r15, %r16;
         (WHOLE.replace(WAIT + BOTH, WAIT), 2, "in-flight"),  # the odd block reads what nobody has told it of
         (WHOLE.replace("and.b32 %r15, %r15, 0xfeffffff;", ""), 2, "deadlock"),
         (WHOLE.replace("512;\n@", "256;\n@"), 2, "in-flight mbarrier"),
-        (WHOLE.replace(".cta_group::2", ""), 2, "cluster"),
+        (WHOLE.replace(".cta_group::2", ""), 2, "deadlock"),
         (WHOLE.replace(LOAD, OTHER_PAIR + LOAD), 4, "cluster"),
         (MULTICAST.replace("%rs1, 3", "%rs1, 1"), 2, "deadlock"),
         (MULTICAST.replace(WAIT + BOTH, WAIT), 2, "in-flight never-written"),
