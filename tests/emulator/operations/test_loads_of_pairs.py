@@ -48,6 +48,14 @@ def test_a_multicast_counts_at_the_pair_of_each_block(seed: int) -> None:
     assert b.reshape(2, THREADS).tolist() == 2 * [box(a, 4)]
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_a_multicast_to_two_pairs_counts_in_each(seed: int) -> None:
+    first = "setp.eq.u32 %p6, %r10, 0;\nand.pred %p6, %p6, %p1;\n"
+    body = MULTICAST.replace("%rs1, 3;\n", "%rs1, 15;\n" + first).replace("@%p4 cp", "@%p6 cp")
+    a, b = run(body, blocks=4, seed=seed)
+    assert b.reshape(4, THREADS).tolist() == 4 * [box(a, 4)]
+
+
 OTHER_PAIR = "xor.b32 %r16, %r10, 2;\nmapa.shared::cluster.u32 %r15, %r15, %r16;\n"
 
 

@@ -178,6 +178,11 @@ MISTAKES = {
         "in-flight race",
         "an asynchronous operation",
     ),
+    "an arrival when all have come": (
+        START + "@%p1 mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [smem+512], 16;\n" + 2 * COMMIT + WAIT + END,
+        "mbarrier",
+        "when all 1 arrivals",
+    ),
     "an mbarrier that is not there": (
         START + fill() + product() + COMMIT.replace("512", "520") + END,
         "mbarrier",

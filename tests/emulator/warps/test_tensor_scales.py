@@ -195,6 +195,17 @@ MISTAKES = {
         "tcgen05",
         "scale factors of A in the four quarters of the lanes differ",
     ),
+    "a load before the copy has ended": (
+        START + image_kernel(WORDS) + BOTH + show(FACTORS_A, 4) + COMMIT + WAIT + END,
+        "in-flight",
+        "an asynchronous tensor core operation",
+    ),
+    "factors that a warp has stored, without a wait": (
+        body(MX, BOTH[len(BOTH) // 2 :] + f"add.u32 %r19, %r9, {FACTORS_A};\n"
+             "tcgen05.st.sync.aligned.32x32b.x4.b32 [%r19], {%r10, %r10, %r10, %r10};\nbar.sync 0;\n"),
+        "in-flight",
+        "stores",
+    ),
     "factors of another allocation": (body(MX, a=64), "out-of-bounds", "columns 64 to 67"),
     "a copy whose source is overwritten": (
         body(MX, BOTH + f"@%p1 st.shared.b32 [smem+{1024 + SCALES_OF_A}], %r10;\n"), "in-flight", "still reads"
