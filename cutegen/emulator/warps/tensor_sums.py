@@ -4,7 +4,7 @@ PTX leaves the order and the rounding of the sums open. P. Xie et al., MMA-Sim (
 B200: all products of an instruction and D are aligned to the largest exponent, cut toward zero to 25 bits behind the
 point, added, and the sum is cut to f32, or rounded to f16 (`cutegen.atoms.mma.BLACKWELL_SUMS`). Here the products and
 their sum with D are exact, and the result is cut, or rounded, as there; what the alignment cuts off is not modelled. So
-sums of small integers are exact. Nothing of this was compared with a GPU.
+sums of small integers are exact. Sums that f32 does not have are infinite. Nothing of this was compared with a GPU.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ from cutegen.emulator.warps.product_types import cut
 from cutegen.emulator.warps.tensor_factors import Factor
 from cutegen.emulator.warps.tensor_places import product_places
 from cutegen.emulator.warps.tensor_product_types import ProductShape
+
+_TOO_LARGE = 2.0**128  # for f32
 
 
 @dataclass(frozen=True)
@@ -93,5 +95,7 @@ def cells_of(sums: Array, kind: str, of_kind: str) -> Array:
         if kind == "f16":
             return sums.astype(np.float16).view(np.uint16).astype(np.uint32)
         found = cut(sums, BLACKWELL_SUMS[of_kind].result_bits)
+    if has_any(large := np.abs(sums) >= _TOO_LARGE):  # which a cut would bring to the largest number
+        found = np.where(large, np.copysign(np.float32(np.inf), found), found)
     nan = np.isnan(found)
     return np.where(nan, NAN32, found.view(np.uint32)) if has_any(nan) else found.view(np.uint32)

@@ -115,6 +115,8 @@ def test_sums_are_cut_toward_zero() -> None:
         -(2.0**25) - 4,
         2.0**25,
     ]
+    large = np.array([2.0**128 - 2.0**103, 2.0**128, -(2.0**129), np.inf])
+    assert cells_of(large, "f32", "tf32").view(np.float32).tolist() == [2.0**128 - 2.0**104, np.inf, -np.inf, np.inf]
     assert cells_of(np.array([2049.0]), "f16", "f16").astype(np.uint16).view(np.float16).tolist() == [2048.0]
 
 
