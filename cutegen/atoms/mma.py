@@ -7,7 +7,8 @@ spec may say, and what it then gets, is theirs.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Literal
 
 from cutegen.dtypes import Dtype
@@ -20,12 +21,18 @@ class FusedSum:
     """How a tensor core adds products where it keeps fewer bits than the accumulator's type has.
 
     One instruction adds `terms` products to an accumulator. All of these are aligned to the largest one, and `bits`
-    places are kept, including the leading one; lower bits of each term are truncated. Their sum is cut to as many bits.
-    So a sum is exact where no term and no sum has more bits, as of small integers.
+    places are kept, including the leading one; lower bits of each term are truncated. Their sum is cut to as many bits,
+    or to `result`, where that is given. So a sum is exact where no term and no sum has more bits, as of small integers.
     """
 
     terms: int
     bits: int
+    result: int | None = None
+
+    @property
+    def result_bits(self) -> int:
+        """The bits that the sum is cut to, including the leading one."""
+        return self.bits if self.result is None else self.result
 
 
 HOPPER_F8 = FusedSum(terms=32, bits=14)
@@ -44,6 +51,25 @@ sums, one behind the other. So found P. Xie et al. (above), whose model is equal
 later targets' mma.sync have all bits of f32 there.
 """
 ADA = "sm_89"
+
+_BLACKWELL = FusedSum(terms=32, bits=26, result=24)
+_OF_4_BITS = FusedSum(terms=64, bits=36, result=24)
+BLACKWELL_SUMS: Mapping[str, FusedSum] = MappingProxyType(
+    {
+        "f16": replace(_BLACKWELL, terms=16),
+        "tf32": replace(_BLACKWELL, terms=8),
+        "f8f6f4": _BLACKWELL,
+        "mxf8f6f4": _BLACKWELL,
+        "mxf4": _OF_4_BITS,
+        "mxf4nvf4": _OF_4_BITS,
+    }
+)
+"""The sums in f32 of tcgen05.mma, by its kind, which PTX leaves open (PTX ISA 9.1, section 9.7.16).
+
+P. Xie et al. (above) fitted this to a B200: all products of an instruction and the accumulator are cut toward zero to
+25 bits behind the point of the largest exponent, or to 35 of scaled elements of 4 bits, and their sum is cut to the 24
+bits of f32. This repository has never compared it with a GPU.
+"""
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,8 @@ fence.mbarrier_init and fence.proxy.async; generic addresses of local memory; ca
 recursive ones, and of functions that the PTX does not have; clocks; bar.red, and barriers whose count is in a register,
 or whose number is and that have no count; mbarrier.arrive_drop and mbarrier.pending_count; cluster sizes that the PTX
 itself asks for; activemask; matrix instructions but ldmatrix, stmatrix, mma.sync of m16n8 and wgmma of bf16, f16, tf32,
-e4m3 and e5m2, A in registers too, with sums in f32 (no tcgen05); asynchronous copies but cp.async, st.async,
+e4m3 and e5m2, A in registers too, with sums in f32; of tcgen05 shift, ld with reductions, cp of 4x256b or from another
+format, and products of integers, sparse and weight-stationary ones; asynchronous copies but cp.async, st.async,
 cp.async.bulk and tiles by cp.async.bulk.tensor, which may be loaded, to several blocks too, stored and prefetched (no
 reductions, im2col, gather or scatter, and tensor maps in the kernel's parameters only), and of those but the last and
 of other accesses ignore-src and cache policies.
@@ -39,7 +40,8 @@ tensor must have executed griddepcontrol.wait, or be ordered after a thread of i
 what no earlier kernel writes (fault kind `early`). Some that PTX does not allow are not seen: an mbarrier instruction
 whose scope is too small, as each is taken to be as wide as the cluster; a bulk copy that reads global memory which the
 kernel has written without a proxy fence; a try of an mbarrier whose answer the kernel does not look at, if the phase
-had ended in every order that ran; and zeros that are written to accumulators behind the fence that ought to follow.
+had ended in every order that ran; zeros that are written to accumulators behind the fence that ought to follow; and
+missing tcgen05.fence and tcgen05.wait::ld.
 """
 
 from __future__ import annotations

@@ -51,15 +51,15 @@ def error(
     `axes` are those of `a` and `b` that are summed over, in `shares` that start from zero and that f32 adds, each in
     parts of one instruction; `least` are the smallest normal numbers of their types.
 
-    An instruction adds n products p to a sum c. With u = 2^(1 - bits), and 2^e the power of two to which all are
-    aligned, each of the n + 1 terms loses less than u 2^e, and their sum s at most u |s|. The exponent of a product is
-    the sum of its factors' exponents, so 2^e is no more than the largest of |c| and of all |p|; subnormal factors count
-    as the least normal number. An analysis of running errors (N. Higham, Accuracy and Stability of Numerical
-    Algorithms, 2nd ed., section 3.3) adds this up, with what each c may already be off by.
+    An instruction adds n products p to a sum c. With u = 2^(1 - bits), v the same of the result's bits, and 2^e the
+    power of two to which all are aligned, each of the n + 1 terms loses less than u 2^e, and their sum s at most v |s|.
+    The exponent of a product is the sum of its factors' exponents, so 2^e is no more than the largest of |c| and of all
+    |p|; subnormal factors count as the least normal number. An analysis of running errors (N. Higham, Accuracy and
+    Stability of Numerical Algorithms, 2nd ed., section 3.3) adds this up, with what each c may already be off by.
     """
     import torch
 
-    u = 2.0 ** (1 - fused.bits)
+    u, v = 2.0 ** (1 - fused.bits), 2.0 ** (1 - fused.result_bits)
     nothing = product(a.narrow(axes[0], 0, 0), b.narrow(axes[1], 0, 0))
     total = torch.zeros_like(nothing)
     for parts in shares:
@@ -70,6 +70,6 @@ def error(
             largest = torch.maximum(value.abs() + off, product(*tops))
             value = value + product(x, y)
             off = off + (fused.terms + 1) * u * largest
-            off = off + u * (value.abs() + off)
+            off = off + v * (value.abs() + off)
         total = total + off + (len(shares) - 1) * F32 * (value.abs() + off)
     return total * SLACK

@@ -26,11 +26,16 @@ def tensor_map(
     strides: tuple[int, ...] = (4 * COLUMNS,),
     box: tuple[int, ...] = BOX,
     swizzle: int = 0,
+    kind: int = _U32,
+    more: int = 0,
 ) -> bytes:
-    """The map of a tensor of words: the strides are in bytes, without the first one; swizzled over 16 << `swizzle`."""
+    """The map of a tensor of words: the strides are in bytes, without the first one; swizzled over 16 << `swizzle`.
+
+    It is of another type where `kind` is the number of that; `more` are further bits of its fields.
+    """
     low, high = [stride // 16 & 0xFFFFFFFF for stride in strides], [stride // 16 >> 32 for stride in strides]
     low += [0] * (4 - len(low))
-    halves = [2 | (len(sizes) - 1) << 4 | _U32 << 7 | swizzle << 13 | 1 << 18, *low]
+    halves = [2 | (len(sizes) - 1) << 4 | kind << 7 | swizzle << 13 | 1 << 18 | more, *low]
     halves.append(sum(more << 4 * i for i, more in enumerate(high)))
     halves += [size - 1 for size in sizes] + [0] * (5 - len(sizes)) + [box[0] - 1 << 24]
     rest = sum(size - 1 << 8 * i for i, size in enumerate(box[1:]))

@@ -9,7 +9,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from cutegen.atoms.mma import ADA_F8, HOPPER_F8, FusedSum, SumOrder  # noqa: E402
+from cutegen.atoms.mma import ADA_F8, BLACKWELL_SUMS, HOPPER_F8, FusedSum, SumOrder  # noqa: E402
 from cutegen.codegen import generate  # noqa: E402
 from cutegen.dtypes import Dtype  # noqa: E402
 from cutegen.language.reader import read_specs  # noqa: E402
@@ -26,9 +26,9 @@ def parts_of(x: float, lowest: int) -> tuple[float, int]:
     return (math.ldexp(x, -exponent) if x else 0.0), exponent
 
 
-def instruction(a: list[float], b: list[float], c: float, lowest: tuple[int, int]) -> float:
-    """One wgmma: its products and the accumulator, each cut below the point of the largest exponent, then the sum."""
-    places = HOPPER_F8.bits - 1
+def instruction(a: list[float], b: list[float], c: float, lowest: tuple[int, int], fused: FusedSum) -> float:
+    """One product: its terms and the accumulator, each cut below the point of the largest exponent, then the sum."""
+    places, kept = fused.bits - 1, fused.result_bits - 1
     terms = [parts_of(c, -126)]
     for x, y in zip(a, b, strict=True):
         (s, e), (t, f) = parts_of(x, lowest[0]), parts_of(y, lowest[1])
@@ -36,7 +36,7 @@ def instruction(a: list[float], b: list[float], c: float, lowest: tuple[int, int
     top = max(exponent for _, exponent in terms)
     total = sum(math.trunc(math.ldexp(s, places + e - top)) for s, e in terms)
     s, e = parts_of(math.ldexp(total, top - places), -126)
-    return math.ldexp(math.trunc(math.ldexp(s, places)), e - places)
+    return math.ldexp(math.trunc(math.ldexp(s, kept)), e - kept)
 
 
 HOPPER = SumOrder(HOPPER_F8)
@@ -54,7 +54,7 @@ def summed(a: torch.Tensor, b: torch.Tensor, order: SumOrder = HOPPER) -> torch.
                 c = 0.0
                 for k in range(first - terms if first else start, stop, terms):
                     place = slice(max(k, start), min(k + terms, stop))
-                    c = instruction(row[place], column[place], c, (lowest[a.dtype], lowest[b.dtype]))
+                    c = instruction(row[place], column[place], c, (lowest[a.dtype], lowest[b.dtype]), order.fused)
                 found[i, j] = float((found[i, j] + c).float())
     return found
 
@@ -99,6 +99,15 @@ def test_sums_of_hardware_stay_within(name: str, types: tuple[torch.dtype, torch
     assert (off <= allowed).all(), (off / allowed).max()
     if name != "subnormal":  # which are whole multiples of so little that nothing is cut
         assert (off > allowed / 200).any(), "and the bound is no wider than it must be"
+
+
+@pytest.mark.parametrize("name", ["positive", "alternating", "spread"])
+def test_sums_that_are_cut_to_fewer_bits_than_their_terms_stay_within(name: str) -> None:
+    order = SumOrder(BLACKWELL_SUMS["f8f6f4"])
+    a, b = data(name, 3, 330, torch.float8_e5m2), data(name, 4, 330, torch.float8_e5m2)
+    off = (summed(a, b, order) - a.double() @ b.double().T).abs()
+    allowed = bound(a, b, order)
+    assert (off <= allowed).all() and (off > allowed / 400).any(), (off / allowed).max()
 
 
 def test_the_worst_that_can_be_cut_is_what_is_allowed() -> None:

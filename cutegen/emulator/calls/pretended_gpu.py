@@ -81,14 +81,17 @@ def _torch_cuda(target: str, gpu: Gpu) -> dict[str, Any]:
         gcnArchName=target,
     )
     device = torch.device("cuda", 0)
-    stream = SimpleNamespace(
-        cuda_stream=CURRENT_STREAM,
-        device=device,
-        device_index=0,
-        synchronize=_nothing(),
-        wait_stream=_nothing(),
-        wait_event=_nothing(),
-        query=lambda: True,
+    stream, default = (
+        SimpleNamespace(
+            cuda_stream=handle,
+            device=device,
+            device_index=0,
+            synchronize=_nothing(),
+            wait_stream=_nothing(),
+            wait_event=_nothing(),
+            query=lambda: True,
+        )
+        for handle in (CURRENT_STREAM, 0)
     )
     return {
         "is_available": lambda: True,
@@ -103,6 +106,7 @@ def _torch_cuda(target: str, gpu: Gpu) -> dict[str, Any]:
         "get_device_properties": lambda device=None: properties,
         "get_device_name": lambda device=None: gpu.name,
         "current_stream": lambda device=None: stream,
+        "default_stream": lambda device=None: default,
         "stream": lambda stream: nullcontext(),
         "device": lambda device: nullcontext(),
         "is_current_stream_capturing": lambda: False,

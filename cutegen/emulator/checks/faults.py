@@ -24,6 +24,7 @@ Kind = Literal[
     "cluster",  # shared memory of a peer that is not known to have started, or may have exited; a rank without block
     "tensor-map",  # one that is not in the parameters, is no such thing, or does not fit what is asked of it
     "wgmma",  # registers of a product in flight that are touched, or without the fence; descriptors that do not fit
+    "tcgen05",  # tensor memory not allocated so, or never freed; lanes of another warp; wrong descriptors
     "proxy",  # a bulk copy of what ordinary stores wrote, without the fence that shows it to the async proxy
     "deadlock",
     "runaway",  # more instructions than any loop over the tensors needs

@@ -186,6 +186,17 @@ class SharedHistory:
         self._check_writer(instruction, touches, "reads")
         self.check_fence(instruction, touches)
 
+    def begin_gather(self, cells: Array, line: int) -> None:
+        """Notes that an asynchronous operation at that PTX line reads units, all different ones, from now on."""
+        self.pending().begin(cells, line, distinct=True)
+
+    def end_gather(self, cells: Array, agent: int, when: int, line: int) -> None:
+        """Notes that an agent has read the units of an operation that began at that time."""
+        self.pending().end(cells, distinct=True)
+        row = self._gathered.row(agent)
+        self._gathered.times[row, cells] = when
+        self._lines[1][cells] = line
+
     def pending(self) -> PendingReads:
         """The units that asynchronous operations may still read, recorded from the first call on."""
         if self._sources is None:

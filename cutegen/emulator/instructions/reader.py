@@ -6,7 +6,7 @@ Modifiers and operands that nobody has asked for are never ignored: the instruct
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NoReturn
 
 import numpy as np
@@ -125,6 +125,12 @@ class InstructionReader:
         if operand.width not in (0, wanted.width) and not self._may_widen(operand.width, wanted):
             self.fail(f"{operand.name} has {operand.width} bits, the type {wanted.width}")
         return operand
+
+    def result(self, operand: Operand, wanted: Type, slots: Mapping[str, int]) -> int:
+        """An operand as the slot of the register that takes a value of the type `wanted`; -1 for `_`."""
+        if isinstance(operand, Register) and not operand.width:
+            return -1
+        return slots[self.target(operand, wanted).name]
 
     def source(self, operand: Operand, wanted: Type) -> Source:
         """An operand as what is read as a value of the type `wanted`.

@@ -24,6 +24,7 @@ from cutegen.emulator.memory.local_memory import LocalMemory
 from cutegen.emulator.memory.shared_memory import SharedMemory
 from cutegen.emulator.operations.special_registers import special_values
 from cutegen.emulator.operations.state import Lanes
+from cutegen.emulator.synchronisation.cluster_pool import ClusterPool
 from cutegen.emulator.synchronisation.team import Team
 
 Triple = tuple[int, int, int]
@@ -83,6 +84,9 @@ class Machine:
 
     def run(self) -> None:
         """Runs all blocks, or those that were chosen. Raises Stop for the first fault."""
+        if self.program.cancels:
+            self._run_some()
+            return
         if self.size == 1:
             chosen = np.arange(prod(self.grid)) if self.chosen is None else np.asarray(self.chosen)
             for numbers in self.order.groups(chosen, self.at_once):
@@ -92,6 +96,14 @@ class Machine:
         for some in self.order.groups(np.arange(len(clusters)), self.at_once):
             self._run_batch(clusters[some].reshape(-1))
 
+    def _run_some(self) -> None:
+        """Runs clusters, which cancel others and do their work, until none is left."""
+        clusters = clusters_of(self.grid, self.cluster, self.chosen)
+        first = [_coordinates(number, self.grid) for number in clusters[:, 0].tolist()]
+        pool = ClusterPool(clusters, first, self.order.chance)
+        while not pool.is_empty:
+            self._run_batch(pool.start(self.at_once), pool)
+
     def coordinates(self, lane: tuple[int, int]) -> tuple[Triple, Triple]:
         """The block and the thread, both (x, y, z), of a lane (thread, block) of the batch that ran last."""
         return _coordinates(int(self._numbers[lane[1]]), self.grid), _coordinates(lane[0], self.block)
@@ -100,15 +112,19 @@ class Machine:
         """The block and the thread, both (x, y, z), of the lane with that number over the whole grid."""
         return _coordinates(lane // self.threads, self.grid), _coordinates(lane % self.threads, self.block)
 
-    def _run_batch(self, numbers: Array) -> None:
-        """Runs the blocks with these numbers side by side. Raises Stop for the first fault."""
+    def _run_batch(self, numbers: Array, pool: ClusterPool | None = None) -> None:
+        """Runs the blocks with these numbers side by side, which may cancel clusters of the pool, if there is one.
+
+        Raises Stop for the first fault.
+        """
         self._numbers = numbers
         shape = (self.threads, len(numbers))
-        team = Team(shape, self.size, self.order.chance) if self.ordered else None
+        team = Team(shape, self.size, self.order.chance, pool) if self.ordered else None
         epochs = Epochs(len(numbers)) if team is None else ClockEpochs(team.clocks, numbers, self.threads)
         placement = self.program.placement
         size, variables = placement.dynamic + self.dynamic, placement.shared(self.dynamic)
-        shared = SharedMemory(size, self.program.shared_unit, shape, variables, None if team is None else team.clocks)
+        clocks = None if team is None else team.clocks
+        shared = SharedMemory(size, self.program.shared_unit, shape, variables, clocks, placement.base)
         ids = numbers[None, :].astype(np.int64) * self.threads + np.arange(self.threads)[:, None]
         if self.memory.journal is not None:
             watch(shared.log, self.memory.journal, ids)

@@ -87,8 +87,9 @@ class Program:
     `slots` numbers the registers by name, and `widths` gives the width in bits of each. `unit` and `shared_unit` are
     the smallest accesses to global and to shared memory, in bytes. `approximate` are the instructions for whose results
     PTX gives a bound only. `contractible` are the float products and sums without a rounding modifier, of those types
-    that have both: PTX lets the assembler fuse such a pair into one multiply-add. `kept` is for what is made of the
-    program once, by name.
+    that have both: PTX lets the assembler fuse such a pair into one multiply-add. Where more than whole blocks meet it
+    is `ordered`; where blocks may cancel clusters that have not started, it `cancels`. `kept` is for what is made of
+    the program once, by name.
     """
 
     kernel: Kernel
@@ -101,4 +102,5 @@ class Program:
     contractible: tuple[Instruction, ...]
     placement: Placement
     ordered: bool = False
+    cancels: bool = False
     kept: dict[str, object] = field(default_factory=dict, compare=False, repr=False)

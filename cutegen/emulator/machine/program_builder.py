@@ -20,6 +20,7 @@ from cutegen.emulator.operations.async_copies import async_copy_operation
 from cutegen.emulator.operations.async_stores import async_store_operation
 from cutegen.emulator.operations.barrier_numbers import NumberedWait, numbered_arrival
 from cutegen.emulator.operations.bulk_copies import bulk_copy_operation, copies_arrival
+from cutegen.emulator.operations.cluster_launches import cluster_launch_operation
 from cutegen.emulator.operations.cluster_operations import (
     block_arrival,
     cluster_arrival,
@@ -37,6 +38,7 @@ from cutegen.emulator.operations.state import Lanes
 from cutegen.emulator.operations.tensor_copies import tensor_copy_operation
 from cutegen.emulator.operations.tensor_prefetches import box_prefetch, map_prefetch
 from cutegen.emulator.operations.waits import ClusterWait
+from cutegen.emulator.operations.wide_registers import in_halves, wide_move
 from cutegen.emulator.ptx.errors import UnsupportedInstruction
 from cutegen.emulator.ptx.model import Immediate, Instruction, Kernel, Label, Module, Register, Vector
 from cutegen.emulator.ptx.types import TYPES
@@ -44,6 +46,7 @@ from cutegen.emulator.warps.exchange_operations import EXCHANGES, exchange_opera
 from cutegen.emulator.warps.matrix_operations import matrix_copy_operation, multiply_operation
 from cutegen.emulator.warps.product_waits import read_product_wait
 from cutegen.emulator.warps.register_budgets import register_budget
+from cutegen.emulator.warps.tensor_core_operations import tensor_core_operation, tensor_core_wait
 from cutegen.emulator.warps.tensor_cores import compile_mma
 from cutegen.emulator.warps.warpgroup_products import warpgroup_operation
 
@@ -62,7 +65,7 @@ class _Builder:
     """Builds the program of one kernel, and collects what holds of all its instructions on the way."""
 
     def __init__(self, module: Module, kernel: Kernel) -> None:
-        self.kernel = kernel
+        self.kernel = kernel = replace(kernel, registers=in_halves(kernel.registers))
         self.target = module.target
         self.slots = {name: i for i, name in enumerate(kernel.registers)}
         self.placement = place_variables(module, kernel)
@@ -108,6 +111,7 @@ class _Builder:
             self._contractible_pairs(),
             self.placement,
             self.ordered,
+            any(i.name.startswith("clusterlaunchcontrol.try_cancel") for i in instructions),
         )
 
     def _contractible_pairs(self) -> tuple[Instruction, ...]:
@@ -139,6 +143,12 @@ class _Builder:
         if opcode == "wgmma" and instruction.modifiers[:1] == ("wait_group",):
             self.ordered = True
             return End("wait", instruction, guard, negated, wait=read_product_wait(reader), watched=self.factors)
+        if opcode == "tcgen05":
+            meeting = tensor_core_wait(instruction, self.slots, self.placement.places, self._note_size)
+            if meeting is None:
+                return None
+            self.ordered = True
+            return End("wait", instruction, guard, negated, aligned=True, wait=meeting)
         if opcode == "mbarrier" and instruction.modifiers[:1] in (("test_wait",), ("try_wait",)):
             self.ordered = True
             wait = read_phase_wait(reader, self.slots, self.placement.places)
@@ -264,6 +274,16 @@ class _Builder:
             if instruction.modifiers[:1] == ("mma_async",):
                 self.approximate.append(instruction)
             self.ordered = True
+        elif opcode == "tcgen05":
+            operation = tensor_core_operation(instruction, slots, places, self._note_size)
+            if instruction.modifiers[:1] == ("mma",):
+                self.approximate.append(instruction)
+            self.ordered = True
+        elif opcode == "clusterlaunchcontrol":
+            operation = cluster_launch_operation(instruction, slots, places, self._note_size)
+            self.ordered = True
+        elif instruction.name == "mov.b128":
+            operation = wide_move(instruction, slots)
         elif opcode == "griddepcontrol":
             operation = dependency_control(instruction)
         elif opcode == "setmaxnreg":
@@ -284,7 +304,7 @@ class _Builder:
         """The slots of the registers that an instruction writes, or None if it does more than that and read memory."""
         if instruction.opcode in ("prefetch", "prefetchu"):
             return ()
-        if instruction.opcode in ("cvta", "ld"):
+        if instruction.opcode in ("cvta", "ld") or instruction.name.startswith("tcgen05.ld."):
             target = instruction.operands[0]
             items = target.items if isinstance(target, Vector) else (target,)
             return tuple(self.slots[i.name] for i in items if isinstance(i, Register) and i.width)

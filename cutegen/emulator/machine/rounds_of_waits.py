@@ -117,6 +117,8 @@ class RoundsOfWaits(Rounds):
         more = [team.mbarriers.state(), products.held.copy(), products.seen.copy(), products.flying.copy()]
         if products.unknown is not None:
             more.append(products.unknown.copy())
+        if team.has_tensor_memory:
+            more += team.tensor_memory.snapshot()
         state = super()._state()
         return replace(state, shared=[*state.shared, *more])
 

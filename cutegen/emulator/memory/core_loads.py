@@ -13,7 +13,6 @@ from cutegen.emulator.checks.core_accesses import Given
 from cutegen.emulator.checks.shared_history import SharedHistory
 from cutegen.emulator.checks.shared_races import AccessLog, SharedAccess
 from cutegen.emulator.lanes import Mask
-from cutegen.emulator.memory.placement import BASE
 from cutegen.emulator.memory.units import UNITS
 from cutegen.emulator.native.library import AccessResult, Core
 from cutegen.emulator.ptx.model import Instruction
@@ -48,13 +47,20 @@ class Loads:
 class CoreLoads:
     """Loads from the shared memory of some blocks, whose `data` and `flags` have a row for each unit.
 
-    `size` are the bytes of one block. The reads are noted in `log`.
+    `memory` has the address of the first byte of a block's memory, and how many it has. The reads are noted in `log`.
     """
 
     def __init__(
-        self, core: Core, size: int, shape: tuple[int, int], data: Array, flags: Array, log: AccessLog | SharedHistory
+        self,
+        core: Core,
+        memory: tuple[int, int],
+        shape: tuple[int, int],
+        data: Array,
+        flags: Array,
+        log: AccessLog | SharedHistory,
     ) -> None:
-        self.size, self.shape, self.data, self.flags, self.log = size, shape, data, flags, log
+        self.base, self.size = memory
+        self.shape, self.data, self.flags, self.log = shape, data, flags, log
         self._load, self._load_several = core.load_shared, core.load_several
         self._numbers: dict[tuple[object, ...], tuple[Array, int]] = {}
         self._known: dict[tuple[object, ...], tuple[Array, Array]] = {}
@@ -141,7 +147,7 @@ class CoreLoads:
         if found is None:
             about, unit = (loads.size, loads.count), self.data.itemsize
             rows = [
-                (*self.shape, masked, 0, sizes[which] == 8, one.offset, *about, unit, BASE, self.size, 0, 0)
+                (*self.shape, masked, 0, sizes[which] == 8, one.offset, *about, unit, self.base, self.size, 0, 0)
                 for one, which in zip(loads.each, loads.which.tolist(), strict=True)
             ]
             found = self._known[key] = np.array(rows, np.int64), np.zeros(3, np.int64)
@@ -151,6 +157,6 @@ class CoreLoads:
         """The numbers that the core is given of a load, and their address. They are made once for loads like it."""
         found = self._numbers.get(about)
         if found is None:
-            made = np.array((*self.shape, *about, self.data.itemsize, BASE, self.size, 0, 0), np.int64)
+            made = np.array((*self.shape, *about, self.data.itemsize, self.base, self.size, 0, 0), np.int64)
             found = self._numbers[about] = made, made.ctypes.data
         return found

@@ -12,13 +12,22 @@ from dataclasses import dataclass
 
 from cutegen.emulator.ptx.model import Kernel, Module, Variable
 
+_IN_PAIRS = "cta_group::2"
+"""The modifier of instructions that work in pairs of blocks."""
+
 BASE = 1024
 """The shared address of a block's first byte; the system keeps the addresses below for itself."""
+
+ODD = 1 << 24
+"""A bit that is set in all shared addresses of kernels that work in pairs of blocks: those of the block's own, and of
+mapa. Such kernels clear it to name the even block of a pair. No section of the PTX ISA says so, but all code that
+CuTeDSL compiles for pairs of blocks relies on it; other kernels have no such bit.
+"""
 
 WINDOW = 1 << 60
 """The offset from a shared address to the generic address of the same byte."""
 
-PEER_BITS = 24
+PEER_BITS = 25
 """In shared addresses of the cluster's window, the bits from this one on are the rank of a block plus one; in those of
 the block's own window, which lies in it, they are 0."""
 
@@ -49,13 +58,14 @@ class Placement:
 
     `static` is how many bytes of a block's shared memory the variables of fixed size take on a device, one after the
     other. `dynamic` is the offset in bytes, in shared memory as it is emulated, of what the launch adds. `local` is how
-    many bytes of local memory a thread has.
+    many bytes of local memory a thread has. `base` is the shared address of a block's first byte.
     """
 
     places: Mapping[str, Place]
     static: int
     dynamic: int
     local: int
+    base: int = BASE
 
     def shared(self, extra: int) -> list[tuple[str, int, int]]:
         """The shared variables in order: the name of each, the offset of its first byte, and that after its last byte.
@@ -65,7 +75,7 @@ class Placement:
         found = []
         for name, place in self.places.items():
             if place.variable.space == "shared":
-                start = place.address - BASE
+                start = place.address - self.base
                 found.append((name, start, start + (extra if place.variable.dynamic else place.variable.size)))
         return found
 
@@ -74,6 +84,7 @@ def place_variables(module: Module, kernel: Kernel) -> Placement:
     """Places the variables of a module and of one of its kernels, and the kernel's parameters."""
     variables = {v.name: v for v in (*module.variables, *kernel.variables)}
     places: dict[str, Place] = {}
+    base = BASE + ODD * any(_IN_PAIRS in instruction.modifiers for instruction in kernel.instructions)
     static = end = local = 0
     for number, variable in enumerate(variables.values()):
         if variable.space == "local":
@@ -84,7 +95,7 @@ def place_variables(module: Module, kernel: Kernel) -> Placement:
             places[variable.name] = Place(variable, VARIABLES + number * _ROOM)
         elif not variable.dynamic:
             start = _aligned(end + _APART if end else 0, variable.align)
-            places[variable.name] = Place(variable, BASE + start)
+            places[variable.name] = Place(variable, base + start)
             end = start + variable.size
             static = _aligned(static, variable.align) + variable.size
     for parameter in kernel.parameters:
@@ -93,8 +104,8 @@ def place_variables(module: Module, kernel: Kernel) -> Placement:
     dynamic = [v for v in variables.values() if v.space == "shared" and v.dynamic]
     widest = max((v.align for v in dynamic), default=1)
     start = _aligned(end + _APART if end and dynamic else end, widest)
-    places |= {v.name: Place(v, BASE + start) for v in dynamic}
-    return Placement(places, _aligned(static, widest), start, local)
+    places |= {v.name: Place(v, base + start) for v in dynamic}
+    return Placement(places, _aligned(static, widest), start, local, base)
 
 
 def _aligned(offset: int, align: int) -> int:

@@ -8,7 +8,6 @@ from cutegen.emulator.arithmetic.arrays import Array, has_any
 from cutegen.emulator.checks.faults import Stop, Witness
 from cutegen.emulator.checks.shared_races import SharedAccess
 from cutegen.emulator.lanes import Mask, first_lane, spread, value_at
-from cutegen.emulator.memory.placement import BASE
 from cutegen.emulator.ptx.model import Instruction
 
 
@@ -64,11 +63,11 @@ def outside(
     places: Array, size: int, memory: int, mask: Mask, shape: tuple[int, int], instruction: Instruction
 ) -> Stop:
     """The fault of a lane of the mask that touches `size` bytes outside of the memory of a block, which has `memory`
-    bytes. `places` has the address of each lane.
+    bytes. `places` has the byte of each lane, counted from the memory's first.
     """
-    bad = (places < BASE) | (places + size > BASE + memory)
+    bad = (places < 0) | (places + size > memory)
     lane = first_lane(bad if mask is None else bad & mask, shape)
-    where = value_at(places, lane, shape) - BASE
+    where = value_at(places, lane, shape)
     how = f"{-where} bytes before its start" if where < 0 else f"bytes {where} to {where + size - 1}"
     text = f"{instruction.opcode} of {size} bytes of shared memory at {how}; the block has {memory} bytes"
     return Stop("out-of-bounds", text, instruction, lane, address=where)
@@ -77,8 +76,8 @@ def outside(
 def misaligned(
     places: Array, bad: Array, size: int, align: int, shape: tuple[int, int], instruction: Instruction
 ) -> Stop:
-    """The fault of the first of the lanes `bad`, whose address in `places` is not a multiple of `align`."""
+    """The fault of the first of the lanes `bad`, whose byte in `places` is not a multiple of `align`."""
     lane = first_lane(bad, shape)
-    where = value_at(places, lane, shape) - BASE
+    where = value_at(places, lane, shape)
     text = f"{instruction.opcode} of {size} bytes of shared memory at byte {where}, not a multiple of {align}"
     return Stop("misaligned", text, instruction, lane, address=where)

@@ -43,7 +43,8 @@ class SharedMemory:
     """The shared memory of the blocks of `shape` = (threads, blocks): `size` bytes for each, in units of `unit` bytes.
 
     `variables` are what lies there, in order: the name of each, the offset of its first byte, and that after its last
-    byte. Without any variables, all of the memory may be used. `clocks` are given where more than whole blocks meet.
+    byte. Without any, all of the memory may be used. `base` is the address of a block's first byte. `clocks` are given
+    where more than whole blocks meet.
     """
 
     def __init__(
@@ -53,8 +54,9 @@ class SharedMemory:
         shape: tuple[int, int],
         variables: Sequence[tuple[str, int, int]] = (),
         clocks: Clocks | None = None,
+        base: int = BASE,
     ) -> None:
-        self.size, self.unit, self.shape, self.variables = size, unit, shape, tuple(variables)
+        self.size, self.unit, self.shape, self.variables, self.base = size, unit, shape, tuple(variables), base
         self.rows = -(-size // unit)
         self.data: NDArray[Any] = np.zeros((self.rows, shape[1]), UNITS[unit])
         self.dirty = np.full(self.rows, _NOBODYS if variables else UNWRITTEN, np.uint8)  # flags of any block
@@ -66,7 +68,9 @@ class SharedMemory:
             self.log = SharedHistory(self.rows, unit, clocks)
         # The core may be there since the history was made without it
         found = core() if isinstance(self.log, AccessLog) or self.log.has_core else None
-        self.core_loads = None if found is None else CoreLoads(found, size, shape, self.data, self.flags, self.log)
+        self.core_loads = (
+            None if found is None else CoreLoads(found, (base, size), shape, self.data, self.flags, self.log)
+        )
         self._stores = None if found is None else CoreStores(found, shape, self.data, self.flags, self.dirty)
         self._pending = CopyGroups(shape)
         self._blocks = np.arange(shape[1])[None, :]
@@ -171,11 +175,11 @@ class SharedMemory:
         shape = self.shape
         address = np.asarray(address)
         low, high, bits = self.extents.of(address, mask)
-        low, high = low + offset - BASE, high + offset - BASE
+        low, high = low + offset - self.base, high + offset - self.base
         if self.touched is not None:
             self.touched.append((low, high, size))
         if low < 0 or high + size > self.size:
-            signed = address.astype(np.int64) + offset
+            signed = address.astype(np.int64) + (offset - self.base)
             raise outside(signed, size, self.size, mask, shape, instruction)
         if (bits | offset) & (align - 1):
             signed = address.astype(np.int64) + offset
@@ -183,9 +187,9 @@ class SharedMemory:
             if mask is not None:
                 bad = np.asarray(bad & mask)
             if has_any(bad):
-                raise misaligned(signed, bad, size, align, shape, instruction)
+                raise misaligned(signed - self.base, bad, size, align, shape, instruction)
         if self._first is None or self._first[0] is not address:
-            first = address.astype(np.int64) - BASE
+            first = address.astype(np.int64) - self.base
             first = first.reshape((1,) * (2 - first.ndim) + first.shape)
             self._first = address, first, first // self.unit
         rows = self._first[2] + offset // self.unit
@@ -369,19 +373,15 @@ class SharedMemory:
         self._pending.commit(mask)
 
     def wait(self, left: int, mask: Mask) -> list[SharedAccess]:
-        """Executes cp.async.wait_group in the lanes of the mask: all but the last `left` groups of each lane arrive.
-
-        Returns what has arrived.
-        """
-        landed = []
-        for copy in self._pending.wait(left, mask):
+        """Executes cp.async.wait_group, which leaves the last `left` groups of each lane; returns what has arrived."""
+        landed = self._pending.wait(left, mask)
+        for copy in landed:
             if self.origins is not None and copy.origin is not None:
                 self.origins.stored = copy.origin
             self._put(copy.access, copy.values, copy.poison)
             self.log.landed(copy.access)
-            landed.append(copy.access)
             copy.arrive(self.shape)
-        return landed
+        return [copy.access for copy in landed]
 
     def state(self) -> list[Array]:
         """All that the memory holds and that copies bring to it, as arrays that do not change."""

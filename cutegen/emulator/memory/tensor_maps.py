@@ -1,7 +1,10 @@
 """Tensor maps: what the 128 bytes say that describe a tensor to the units which copy boxes of it.
 
-The layout of these bytes is not documented. It is that of compiled host code, which builds maps bit by bit, and its
-fields have the numbers of tensormap.replace (PTX ISA 9.1, section 9.7.9.28). Fields that are not known are refused.
+The layout of these bytes is not documented. It is that of compiled host code, which builds maps bit by bit, and most of
+its fields have the numbers of tensormap.replace (PTX ISA 9.1, section 9.7.9.28). Fields that are not known are refused.
+
+Elements of 4 and 6 bits are moved in items of several: 2 of 4 bits in a byte, or 16 of 4 or 6 bits, of 8 or 12 bytes,
+which have 16 bytes of shared memory each.
 """
 
 from __future__ import annotations
@@ -17,10 +20,16 @@ from cutegen.emulator.arithmetic.arrays import Array
 from cutegen.emulator.memory.runs import PIECE
 
 BYTES, ALIGN = 128, 64
-_SIZES = {0: 1, 1: 2, 2: 4, 3: 4, 4: 8, 5: 8, 6: 2, 7: 4, 8: 4, 9: 8, 10: 2, 11: 4, 12: 4}
-"""The number of a type -> the bytes of an element: u8 u16 u32 s32 u64 s64 f16 f32 f32.ftz f64 bf16 tf32 tf32.ftz."""
-_KNOWN = 0x7 << 4 | 0xF << 7 | 0x3 << 13 | 0x3 << 17 | 1 << 21
+_SIZES = {0: 1, 1: 2, 2: 4, 3: 4, 4: 8, 5: 8, 6: 2, 7: 4, 8: 4, 9: 8, 10: 2, 11: 1, 12: 8, 13: 12}
+"""The number of a type -> the bytes of an item: u8 u16 u32 s32 u64 s64 f16 f32 f32.ftz f64 bf16, 4 bits packed, 4 bits
+padded, 6 bits padded."""
+_ELEMENTS, _PADDING = {11: 2, 12: 16, 13: 16}, {12: 8, 13: 4}
+"""The elements of an item, if it has several, and the bytes behind each item in shared memory, if there are such."""
+_F32, _TF32, _PAIRS = 7, 1 << 16, 1 << 19
+"""The type of 32-bit floats, the bit beside it of those that are tf32, and that of a swizzle by runs of 32 bytes."""
+_KNOWN = 0x7 << 4 | 0xF << 7 | 0x3 << 13 | _TF32 | 0x3 << 17 | _PAIRS | 1 << 21
 """Bits of the second word's lower half that may be set besides bit 1: rank, type, swizzle, two that go with these."""
+_LARGEST_SWIZZLE = 3
 
 
 class TensorMapError(ValueError):
@@ -29,10 +38,11 @@ class TensorMapError(ValueError):
 
 @dataclass(frozen=True)
 class TensorMap:
-    """A tensor of `sizes` elements of `itemsize` bytes, `strides` bytes apart, innermost mode first, from `address` on.
+    """A tensor of `sizes` items of `itemsize` bytes, `strides` bytes apart, innermost mode first, from `address` on.
 
-    A copy moves a `box` of it. In shared memory its elements lie packed, the innermost first, in runs of 16 bytes whose
-    places are exchanged by a swizzle over 16 << `swizzle` bytes.
+    An item is an element, or has `elements` neighbours of the innermost mode. A copy moves a `box` of items. In shared
+    memory these lie packed, the innermost first, each with `padding` bytes behind it, in runs of 16 bytes whose places
+    are exchanged by a swizzle over 16 << `swizzle` bytes; in `pairs`, in runs of 32 bytes.
     """
 
     address: int
@@ -41,6 +51,24 @@ class TensorMap:
     strides: tuple[int, ...]
     box: tuple[int, ...]
     swizzle: int
+    elements: int = 1
+    padding: int = 0
+    pairs: bool = False
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether items are elements without padding, and swizzles exchange runs of 16 bytes."""
+        return self.elements == 1 and not self.padding and not self.pairs
+
+    @property
+    def row_bytes(self) -> int:
+        """The bytes of a box along its innermost mode in shared memory."""
+        return self.box[0] * (self.itemsize + self.padding)
+
+    @property
+    def counted(self) -> int:
+        """The bytes of a box that an mbarrier counts: those of its items, without padding."""
+        return prod(self.box) * self.itemsize
 
     @property
     def rank(self) -> int:
@@ -48,8 +76,8 @@ class TensorMap:
 
     @property
     def bytes(self) -> int:
-        """The bytes of a box, including those beyond the tensor's ends."""
-        return prod(self.box) * self.itemsize
+        """The bytes of a box in shared memory, including those beyond the tensor's ends."""
+        return prod(self.box) * (self.itemsize + self.padding)
 
     def size_at(self, coordinates: tuple[int, ...]) -> int:
         """Into parts of how many bytes a box at some coordinates may be cut, 16 at most, so that the tensor has each of
@@ -109,36 +137,48 @@ def read_tensor_map(raw: bytes) -> TensorMap:
     words = struct.unpack("<8Q", raw[:ALIGN])
     halves = [half for word in words for half in (word & 0xFFFFFFFF, word >> 32)]
     fields = halves[2]
-    if fields & ~_KNOWN != 2 or halves[13] & 0xFFFFFF or (fields >> 7 & 15) not in _SIZES:
+    kind, swizzle = fields >> 7 & 15, fields >> 13 & 3
+    odd = fields & _TF32 and kind != _F32 or fields & _PAIRS and swizzle != _LARGEST_SWIZZLE
+    if fields & ~_KNOWN != 2 or halves[13] & 0xFFFFFF or kind not in _SIZES or odd:
         raise TensorMapError(f"its fields {fields:#x} and {halves[13]:#x} are not those of a tensor map that is known")
-    rank, swizzle = (fields >> 4 & 7) + 1, fields >> 13 & 3
-    itemsize = _SIZES[fields >> 7 & 15]
+    rank, itemsize, elements = (fields >> 4 & 7) + 1, _SIZES[kind], _ELEMENTS.get(kind, 1)
     high = [halves[7] >> 4 * i & 15 for i in range(4)]
     strides = [(low | more << 32) * 16 for low, more in zip([halves[3], *halves[4:7]], high, strict=True)]
     box = [(halves[13] >> 24) + 1, *((words[7] >> 8 * i & 255) + 1 for i in range(4))]
     if rank > 5:
         raise TensorMapError(f"a tensor of rank {rank}")
-    if swizzle and box[0] * itemsize > 16 << swizzle:
-        text = f"a box of {box[0] * itemsize} bytes along its innermost mode, and a swizzle over {16 << swizzle}"
+    sizes = [half + 1 for half in halves[8 : 8 + rank]]
+    if sizes[0] % elements or box[0] % elements:
+        text = f"{sizes[0]} elements, and a box of {box[0]}, along the innermost mode, which has {elements} in an item"
         raise TensorMapError(text)
-    if swizzle and int(np.prod(box[:rank])) * itemsize % (PIECE << swizzle):
-        text = f"a box of {int(np.prod(box[:rank])) * itemsize} bytes, and a swizzle over {PIECE << swizzle}"
-        raise TensorMapError(text)
-    return TensorMap(
+    found = TensorMap(
         words[0],
         itemsize,
-        tuple(half + 1 for half in halves[8 : 8 + rank]),
+        (sizes[0] // elements, *sizes[1:]),
         (itemsize, *strides)[:rank],
-        tuple(box[:rank]),
+        (box[0] // elements, *box[1:rank]),
         swizzle,
+        elements,
+        _PADDING.get(kind, 0),
+        bool(fields & _PAIRS),
     )
+    if swizzle and found.row_bytes > 16 << swizzle:
+        text = f"a box of {found.row_bytes} bytes along its innermost mode, and a swizzle over {16 << swizzle}"
+        raise TensorMapError(text)
+    if swizzle and found.bytes % (PIECE << swizzle):
+        raise TensorMapError(f"a box of {found.bytes} bytes, and a swizzle over {PIECE << swizzle}")
+    return found
 
 
 @lru_cache(maxsize=256)
-def swizzled_pieces(start: int, count: int, swizzle: int) -> Array:
-    """Which of the runs of 16 bytes from a shared address on each of the `count` runs of a packed box lies in."""
+def swizzled_pieces(start: int, count: int, swizzle: int, pairs: bool = False) -> Array:
+    """Which of the runs of 16 bytes from a shared address on each of the `count` runs of a packed box lies in.
+
+    The swizzle exchanges them one by one, or in `pairs`.
+    """
     places = start + PIECE * np.arange(count, dtype=np.int64)
-    return np.asarray((swizzled(places, swizzle) - start) // PIECE)
+    lie = swizzled_by_pairs(places) if pairs else swizzled(places, swizzle)
+    return np.asarray((lie - start) // PIECE)
 
 
 def swizzled(address: Array, swizzle: int) -> Array:
@@ -146,3 +186,8 @@ def swizzled(address: Array, swizzle: int) -> Array:
     does (PTX ISA 9.1, section 5.5.7).
     """
     return np.asarray(address ^ (address >> 7 & (1 << swizzle) - 1) << 4)
+
+
+def swizzled_by_pairs(address: Array) -> Array:
+    """Shared addresses as a swizzle over 128 bytes that exchanges runs of 32 bytes leaves them."""
+    return np.asarray(address ^ (address >> 7 & 3) << 5)

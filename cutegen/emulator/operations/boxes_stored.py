@@ -14,7 +14,7 @@ from cutegen.emulator.arithmetic.arrays import Array, has_any
 from cutegen.emulator.checks.shared_history import SharedHistory
 from cutegen.emulator.checks.shared_races import SharedAccess
 from cutegen.emulator.memory.near_boxes import NearMap, near_coordinates, near_map
-from cutegen.emulator.memory.placement import BASE, WINDOW
+from cutegen.emulator.memory.placement import WINDOW
 from cutegen.emulator.memory.tensor_maps import TensorMap
 from cutegen.emulator.native.library import Core, core
 from cutegen.emulator.operations.boxes_together import ANYWHERE, MODES, can_be_told, described, note_addresses
@@ -108,7 +108,7 @@ class BoxStores:
         maps, bytes_of_map = at - box.pointer.offset, np.asarray(box.pointer.base(lanes)).itemsize
         shift = pointer.offset - (0 if origin.space else WINDOW)
         places = (shift, np.asarray(pointer.base(lanes)).itemsize, 0, 0, maps, bytes_of_map, 0)
-        memory = (BASE, shared.size, shared.unit, len(self._table), _ROOM, 0)
+        memory = (shared.base, shared.size, shared.unit, len(self._table), _ROOM, 0)
         near = near_map(tensor, lanes.access.memory.folds)
         described_map = described(tensor if near is None else near.tensor)
         numbers = np.array((*places, *memory, *described_map, 0, -1), np.int64)

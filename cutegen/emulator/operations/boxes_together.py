@@ -16,7 +16,7 @@ from cutegen.emulator.arithmetic.arrays import Array, has_any
 from cutegen.emulator.checks.shared_history import SharedHistory
 from cutegen.emulator.checks.shared_races import SharedAccess
 from cutegen.emulator.memory.near_boxes import NearMap, near_coordinates, near_map
-from cutegen.emulator.memory.placement import BASE, WINDOW
+from cutegen.emulator.memory.placement import WINDOW
 from cutegen.emulator.memory.tensor_maps import TensorMap
 from cutegen.emulator.native.library import Core, core
 from cutegen.emulator.operations.deliveries import Write, send_writes
@@ -159,7 +159,7 @@ class BoxLoads:
             places += (shift, np.asarray(one.pointer.base(lanes)).itemsize)
         maps = np.asarray(load.box.pointer.base(lanes)).itemsize
         ranks = 0 if load.multicast is None else np.asarray(load.multicast.mask(lanes)).itemsize
-        memory = (BASE, shared.size, shared.unit, len(self._arenas), _ROOM, 0)
+        memory = (shared.base, shared.size, shared.unit, len(self._arenas), _ROOM, 0)
         near = near_map(tensor, lanes.access.memory.folds)
         described_map = described(tensor if near is None else near.tensor)
         about = (*places, at - load.box.pointer.offset, maps, ranks, *memory, *described_map, 0, -1)

@@ -182,16 +182,32 @@ def _to_peer(to: SharedOperand, origin: SharedOperand, counter: SharedOperand) -
 
 
 def write_bytes(
-    lanes: Lanes, access: SharedAccess, uses: Uses, data: Array, lost: Array, seen: Callable[[Lane], None]
+    lanes: Lanes,
+    access: SharedAccess,
+    uses: Uses,
+    data: Array,
+    lost: Array,
+    seen: Callable[[Lane], None],
+    counted: int | None = None,
 ) -> None:
-    """Writes what a lane's copy has read to shared memory; `seen` gets the lane that first knows of that."""
-    check_same_block(lanes, access, uses)
+    """Writes what a lane's copy has read to shared memory; `seen` gets the lane that first knows of that.
+
+    The mbarrier counts all of its bytes, or as many as are `counted`. It may be one of a pair's other block, if the
+    instruction says so.
+    """
+    in_pair = "cta_group::2" in uses.instruction.modifiers
+    if not in_pair:
+        check_same_block(lanes, access, uses)
     check_run(lanes.shared, access, "writes")
     log = lanes.shared.log
     assert isinstance(log, SharedHistory)
     log.check_writable(access)
     log.check_fenced(access)
-    start_writes(lanes, access, uses, len(data), seen, lanes.team.mbarriers.shown_agents(uses))
+    size = len(data) if counted is None else counted
+    agents = lanes.team.mbarriers.shown_agents(uses)
+    if in_pair:
+        agents = np.full_like(agents, agents[uses.blocks[0]])  # the agent that writes, in any block
+    start_writes(lanes, access, uses, size, seen, agents)
     store_shared(lanes.shared, access, data, lost)
 
 

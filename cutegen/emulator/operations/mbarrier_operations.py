@@ -74,7 +74,7 @@ class SharedOperand:
         """`access` of one lane: found without arrays of all lanes where it is in order and in the lane's own block."""
         memory, mask = lanes.shared, single(lane, lanes.shape)
         address = self.pointer.known_at(lanes, lane, self.instruction) - (0 if self.space else WINDOW)
-        row, unit = address - BASE, memory.unit
+        row, unit = address - memory.base, memory.unit
         if not 0 <= row <= memory.size - self.size or row % self.align or row % unit:
             return self.access(lanes, mask)
         if memory.touched is not None:
@@ -101,7 +101,7 @@ class SharedOperand:
         address = pointer.base(lanes)
         if not lanes.clean((pointer.slot,), mask):
             return None
-        shift = pointer.offset - (0 if self.space else WINDOW)
+        shift = pointer.offset - (0 if self.space else WINDOW) - (shared.base - BASE)
         peers = None if self.space == "shared" else (lanes.team.visits, lanes.team.gone)
         here = whole(lanes.active(mask), lanes.shape)
         return Looked(here, address, shift, shared.size, self.instruction.line, amounts, most, peers)
@@ -111,7 +111,7 @@ class SharedOperand:
         touched = lanes.shared.touched
         if touched is not None:
             low, high, _ = lanes.shared.extents.of(np.asarray(self.pointer.base(lanes)), lanes.active(mask))
-            shift = self.pointer.offset - (0 if self.space else WINDOW) - BASE
+            shift = self.pointer.offset - (0 if self.space else WINDOW) - lanes.shared.base
             touched.append((low + shift, high + shift, self.size))
 
     def uses(self, lanes: Lanes, mask: Mask) -> Uses:

@@ -12,14 +12,14 @@ from cutegen.emulator.checks.clocks import whole
 from cutegen.emulator.checks.poison import poisoned_lanes
 from cutegen.emulator.instructions.reader import InstructionReader
 from cutegen.emulator.lanes import Mask, spread
-from cutegen.emulator.memory.placement import PEER_BITS, WINDOW
+from cutegen.emulator.memory.placement import ODD, PEER_BITS, WINDOW
 from cutegen.emulator.operations.operands import Operation, Places, getter
 from cutegen.emulator.operations.state import Lanes
 from cutegen.emulator.ptx.model import Instruction, Register, Symbol
 from cutegen.emulator.ptx.types import STORAGE, TYPES
 
 _OFFSET = (1 << PEER_BITS) - 1
-_RANKS = 1 << 7  # a rank that is larger, which no cluster has, is taken for this one
+_RANKS = 1 << 6  # a rank that is larger, which no cluster has, is taken for this one
 
 
 def peer_address_operation(instruction: Instruction, slots: Mapping[str, int], places: Places) -> Operation:
@@ -46,7 +46,7 @@ def peer_address_operation(instruction: Instruction, slots: Mapping[str, int], p
     storage = STORAGE[kind.width]
 
     def map_address(lanes: Lanes, mask: Mask) -> None:
-        near = (address(lanes).astype(np.int64) - window) & _OFFSET
+        near = (address(lanes).astype(np.int64) - window) & _OFFSET | lanes.shared.base & ODD
         ranks = np.minimum(rank(lanes).astype(np.int64), _RANKS)
         mapped = near + (ranks + 1 << PEER_BITS) + (WINDOW if generic else 0)
         lost = [poisoned_lanes(lanes.poison[origin]) for origin in origins if origin in lanes.poison]
@@ -60,18 +60,25 @@ def whose_memory(
 ) -> tuple[Array, int, Array | None]:
     """For addresses in the cluster's window: those in a block's own window, an offset, and the blocks' numbers.
 
-    The numbers, by which the batch knows the blocks, are None where all addresses are the lanes' own. An access that is
-    `counted` ends with a phase of an mbarrier of the block, which need not know of it otherwise. Raises Stop for a
-    block that is not there, or may not be there any more.
+    In kernels that work in pairs, addresses without the bit `ODD` are those of the even block. The numbers, by which
+    the batch knows the blocks, are None where all addresses are the lanes' own. An access that is `counted` ends with a
+    phase of an mbarrier of the block, which need not know of it otherwise. Raises Stop for a block that is not there,
+    or may not be there any more.
     """
-    if not lanes.in_clusters or not has_any(np.asarray(address).astype(np.int64) + offset >> PEER_BITS):
+    if not lanes.in_clusters:
         return address, offset, None
     there = np.asarray(address).astype(np.int64) + offset
     shape, team = lanes.shape, lanes.team
-    part = whole(active, shape) & spread(there >> PEER_BITS > 0, shape)
+    in_pairs = lanes.shared.base & ODD and team.size % 2 == 0
+    even = (there & ODD == 0) if in_pairs else np.zeros((1, 1), np.bool_)
+    if not has_any(there >> PEER_BITS) and not has_any(even):
+        return address, offset, None
+    part = whole(active, shape) & spread((there >> PEER_BITS > 0) | even, shape)
     if not has_any(part):
         return address, offset, None
-    ranks = np.where(part, (there >> PEER_BITS) - 1, 0)
-    columns = np.where(part, team.columns(part, ranks, instruction), np.arange(shape[1])[None, :])
+    own = np.arange(shape[1])[None, :]
+    ranks = np.where(there >> PEER_BITS > 0, (there >> PEER_BITS) - 1, own % team.size)
+    ranks = np.where(part, np.where(even, ranks & ~1, ranks), 0)
+    columns = np.where(part, team.columns(part, ranks, instruction), own)
     team.visit(part, columns, instruction, counted=counted)
-    return there & _OFFSET, 0, columns
+    return there & _OFFSET | np.where(even, ODD, 0), 0, columns

@@ -2,7 +2,9 @@
 
 As other bulk copies they move their bytes at once, and what they write is an agent's until the phase of its mbarrier
 has ended. All the bytes of a box count there: what lies beyond the tensor's ends is filled with zeros. A multicast
-writes to several blocks of the cluster, at the same place in each, and counts at an mbarrier of each.
+writes to several blocks of the cluster, at the same place in each, and counts at an mbarrier of each. With cta_group::2
+that may be one of either block of a pair: the one that the mbarrier's address names, or, for each block of a multicast,
+that with the same parity of its pair.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import numpy as np
 
 from cutegen.emulator.arithmetic.arrays import Array, has_any
 from cutegen.emulator.checks.clocks import whole
+from cutegen.emulator.checks.faults import Stop
 from cutegen.emulator.checks.shared_races import SharedAccess
 from cutegen.emulator.instructions.reader import InstructionReader
 from cutegen.emulator.lanes import Mask
@@ -32,12 +35,13 @@ from cutegen.emulator.ptx.model import Instruction
 from cutegen.emulator.synchronisation.mbarrier_uses import Uses
 
 _COUNTED = "mbarrier::complete_tx::bytes"
+_WORD = 4  # bytes, of which padded items are whole multiples
 
 
 def tensor_copy_operation(instruction: Instruction, slots: Mapping[str, int], places: Places, note: Note) -> Operation:
     """The operation of cp.async.bulk.tensor.
 
-    Raises UnsupportedInstruction for im2col, gather and scatter, and pairs of blocks.
+    Raises UnsupportedInstruction for im2col, gather and scatter.
     """
     reader = InstructionReader(instruction)
     del reader.left[:3]
@@ -52,6 +56,7 @@ def tensor_copy_operation(instruction: Instruction, slots: Mapping[str, int], pl
         reader.fail("these state spaces")
     reader.choice("tile", default="")
     reader.choice(_COUNTED)
+    pairs = reader.choice("cta_group::1", "cta_group::2", default="") == "cta_group::2"
     several = spaces[0] == "shared::cluster" and reader.flag("multicast::cluster")
     hinted = reader.flag("L2::cache_hint")
     target, source, mbarrier, *more = reader.operands(3 + several + hinted)
@@ -65,29 +70,50 @@ def tensor_copy_operation(instruction: Instruction, slots: Mapping[str, int], pl
     def copy(lanes: Lanes, mask: Mask) -> None:
         here = whole(lanes.active(mask), lanes.shape)
         box.check_known(lanes, mask)
-        together, done = box_loads(lanes), 0
+        together, done = None if pairs else box_loads(lanes), 0
         if together is not None and has_any(here):
-            first = divmod(int(here.argmax()), lanes.shape[1])
-            done = together.load(all_of_them, lanes, here, *box.map_at(lanes, first))
+            tensor, address = box.map_at(lanes, divmod(int(here.argmax()), lanes.shape[1]))
+            done = together.load(all_of_them, lanes, here, tensor, address) if tensor.is_plain else 0
         for number in () if done == here.size else np.flatnonzero(here).tolist():
             if number < done:
                 continue
             lane = divmod(number, lanes.shape[1])
             tensor, at = box.at(lanes, lane)
             targets = [target_of(lanes, of_size(tensor.bytes), counter, lane, tensor.bytes)]
+            counts = targets[0][1]
             if multicast is not None:
                 targets = multicast.targets(lanes, lane, *targets[0])
+            if pairs:
+                targets = [_counted_in_pair(lanes, lane, one, counts) for one in targets]
             _load(lanes, lane, targets, tensor, at)
 
     return copy
+
+
+def _counted_in_pair(
+    lanes: Lanes, lane: Lane, target: tuple[SharedAccess, Uses], counts: Uses
+) -> tuple[SharedAccess, Uses]:
+    """A target of a copy with the mbarrier of its pair that has the parity of the block that `counts`.
+
+    Raises Stop for an mbarrier in neither block of the pair, if the copy is no multicast.
+    """
+    access, uses = target
+    data = lane[1] if access.columns is None else int(access.columns.reshape(-1)[0])
+    named = int(counts.blocks[0])
+    if uses is counts and named // 2 != data // 2:
+        size = lanes.team.size
+        text = f"writes shared memory of the block of rank {data % size} in the cluster, and its mbarrier lies in that "
+        text += f"of rank {named % size}: both must be in one pair of blocks"
+        raise Stop("cluster", text, access.instruction, lane)
+    return access, Uses(uses.lanes, uses.offsets, np.full(1, data & ~1 | named & 1), access.instruction)
 
 
 def _load(
     lanes: Lanes, lane: Lane, targets: Sequence[tuple[SharedAccess, Uses]], tensor: TensorMap, at: tuple[int, ...]
 ) -> None:
     """Copies the box at some coordinates to places in shared memory. Raises Stop for a fault."""
-    size, instruction = tensor.size_at(at), targets[0][0].instruction
-    addresses, inside = tensor.places(at, size)
+    instruction = targets[0][0].instruction
+    size, addresses, inside = _parts(tensor, at)
     landing: Landing = nothing
     if inside.all():
         data, lost, landing = load_places(lanes.access, addresses, size, lane, instruction)
@@ -97,8 +123,8 @@ def _load(
             found, bad, landing = load_places(lanes.access, addresses[inside], size, lane, instruction)
             data[inside], lost[inside] = found.reshape(-1, size), bad.reshape(-1, size)
     start = shared_start(lanes, targets[0][0], lane)
-    moved = _swizzled(data.reshape(-1), start, tensor.swizzle)
-    unknown = _swizzled(lost.reshape(-1), start, tensor.swizzle) if has_any(lost) else lost.reshape(-1)
+    moved = _in_memory(data, start, tensor)
+    unknown = _in_memory(lost, start, tensor) if has_any(lost) else np.zeros(len(moved), np.bool_)
     left = [len(targets)]
 
     def seen(observer: Lane) -> None:
@@ -107,12 +133,25 @@ def _load(
             landing()
 
     for access, uses in targets:
-        write_bytes(lanes, access, uses, moved, unknown, seen)
+        write_bytes(lanes, access, uses, moved, unknown, seen, tensor.counted)
 
 
-def _swizzled(values: Array, start: int, swizzle: int) -> Array:
-    """The values of the bytes of a box, packed, as they lie from a shared address on."""
+def _parts(tensor: TensorMap, at: tuple[int, ...]) -> tuple[int, Array, Array]:
+    """The parts in which the box at some coordinates is read: the bytes of each, the addresses, and which there are."""
+    if not tensor.padding:
+        size = tensor.size_at(at)
+        return size, *tensor.places(at, size)
+    addresses, inside = tensor.places(at)
+    each = np.arange(0, tensor.itemsize, _WORD)
+    return _WORD, (addresses[:, None] + each).reshape(-1), np.repeat(inside, len(each))
+
+
+def _in_memory(values: Array, start: int, tensor: TensorMap) -> Array:
+    """The values of the bytes of a box's items as they lie from a shared address on; padding has zeros."""
+    if tensor.padding:
+        items = values.reshape(-1, tensor.itemsize)
+        values = np.concatenate([items, np.zeros((len(items), tensor.padding), values.dtype)], axis=1)
     pieces = values.reshape(-1, PIECE)
     found = np.empty_like(pieces)
-    found[swizzled_pieces(start, len(pieces), swizzle)] = pieces
+    found[swizzled_pieces(start, len(pieces), tensor.swizzle, tensor.pairs)] = pieces
     return found.reshape(-1)

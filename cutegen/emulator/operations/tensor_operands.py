@@ -44,10 +44,16 @@ class BoxOperand:
             lanes.refuse_register(slot, mask, "a coordinate", self.instruction)
 
     def at(self, lanes: Lanes, lane: Lane) -> tuple[TensorMap, tuple[int, ...]]:
-        """The tensor map of a lane and its coordinates, which are signed. Raises Stop for a map that does not fit."""
+        """The tensor map of a lane and its coordinates, which are signed, in items.
+
+        Raises Stop for a map that does not fit.
+        """
         tensor, _ = self.map_at(lanes, lane)
-        found = [value_at(get(lanes).view(np.int32), lane, lanes.shape) for get in self.coordinates]
-        return tensor, tuple(found)
+        first, *others = (value_at(get(lanes).view(np.int32), lane, lanes.shape) for get in self.coordinates)
+        if first % tensor.elements:
+            text = f"a box from element {first} of the innermost mode on, which has {tensor.elements} in an item"
+            raise Stop("tensor-map", text, self.instruction, lane)
+        return tensor, (first // tensor.elements, *others)
 
     def map_at(self, lanes: Lanes, lane: Lane) -> tuple[TensorMap, int]:
         """The tensor map of a lane, and its address. Raises Stop for one that does not fit."""
@@ -56,9 +62,8 @@ class BoxOperand:
         if tensor.rank != rank:
             text = f"the map is of a tensor of rank {tensor.rank}, and the copy is of rank {rank}"
             raise Stop("tensor-map", text, self.instruction, lane)
-        if tensor.box[0] * tensor.itemsize % PIECE:
-            size = tensor.box[0] * tensor.itemsize
-            text = f"a box of {size} bytes along its innermost mode, not a multiple of {PIECE}"
+        if tensor.row_bytes % PIECE:
+            text = f"a box of {tensor.row_bytes} bytes along its innermost mode, not a multiple of {PIECE}"
             raise Stop("tensor-map", text, self.instruction, lane)
         return tensor, address
 

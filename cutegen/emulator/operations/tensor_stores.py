@@ -53,8 +53,8 @@ def tensor_store_operation(reader: InstructionReader, rank: int, slots: Mapping[
         mine, done = here & ~_repeated(lanes, here), 0
         together = box_stores(lanes)
         if together is not None and has_any(mine):
-            first_lane = divmod(int(mine.argmax()), lanes.shape[1])
-            done = together.store(box, origin, lanes, mine, *box.map_at(lanes, first_lane))
+            tensor, address = box.map_at(lanes, divmod(int(mine.argmax()), lanes.shape[1]))
+            done = together.store(box, origin, lanes, mine, tensor, address) if tensor.is_plain else 0
         for number in () if done == here.size else np.flatnonzero(mine).tolist():
             if number < done:
                 continue
@@ -85,13 +85,15 @@ def tensor_store_operation(reader: InstructionReader, rank: int, slots: Mapping[
 
 def _store(lanes: Lanes, lane: Lane, origin: SharedOperand, tensor: TensorMap, at: tuple[int, ...], start: int) -> None:
     """Copies shared memory from an address on to the box at some coordinates. Raises Stop for a fault."""
+    if tensor.padding:
+        raise Stop("tensor-map", "stores elements that are padded, which are loaded only", origin.instruction, lane)
     access, data, lost = begin_reads(lanes, origin, lane, tensor.bytes)
     size = tensor.size_at(at)
     addresses, inside = tensor.places(at, size)
     if not has_any(inside):
         begin_copy(lanes, lane, access, nothing)
         return
-    order = swizzled_pieces(start, tensor.bytes // PIECE, tensor.swizzle)
+    order = swizzled_pieces(start, tensor.bytes // PIECE, tensor.swizzle, tensor.pairs)
     packed = data.reshape(-1, PIECE)[order].reshape(-1, size)
     if has_any(lost) and has_any(lost.reshape(-1, PIECE)[order].reshape(-1, size)[inside]):
         raise lanes.refusal(single(lane, lanes.shape), "what is copied to global memory", origin.instruction)

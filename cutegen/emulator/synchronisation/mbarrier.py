@@ -6,7 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from cutegen.emulator.arithmetic.arrays import Array
+from cutegen.emulator.checks.faults import Stop, Witness
 from cutegen.emulator.checks.told import Told
+from cutegen.emulator.synchronisation.mbarrier_uses import Uses
 
 Seen = Callable[[tuple[int, int]], None]
 """Receives the lane (thread, block) that is the first to know that an asynchronous operation has completed."""
@@ -62,3 +64,10 @@ class Mbarrier:
 
     def __str__(self) -> str:
         return f"{self.pending} of {self.count} arrivals and {self.bytes} bytes"
+
+
+def fault_of(text: str, uses: Uses, index: int, mbarrier: Mbarrier | None = None) -> Stop:
+    """The fault of the lane of one entry of uses, with the mbarrier that it is about, if there is one."""
+    witnesses = () if mbarrier is None else (Witness("initialised here", mbarrier.line),)
+    byte = int(uses.offsets[index])
+    return Stop("mbarrier", text, uses.instruction, uses.lane(index), address=byte, witnesses=witnesses)

@@ -22,7 +22,7 @@ _NONE = np.zeros((1, 1), np.uint32)
 
 @dataclass(frozen=True)
 class Looked:
-    """Where lanes look for mbarriers: at addresses, `shift` bytes on, in shared memory of `size` bytes.
+    """Where lanes look for mbarriers: at addresses, `shift` bytes on, in shared memory of `size` bytes from BASE on.
 
     `amounts` are numbers that they have, uint32, `most` the largest of those allowed, which are 1 at least, if not 0.
     Addresses may be those of `peers`: when, and from which PTX line, members have visited each rank last, and which

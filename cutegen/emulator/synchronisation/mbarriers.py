@@ -13,10 +13,11 @@ import numpy as np
 
 from cutegen.emulator.arithmetic.arrays import Array, has_any
 from cutegen.emulator.checks.clocks import ALWAYS, Clocks
-from cutegen.emulator.checks.faults import Stop, Witness
+from cutegen.emulator.checks.faults import Stop
+from cutegen.emulator.checks.told import Told
 from cutegen.emulator.native.library import core
 from cutegen.emulator.synchronisation.bulk_groups import single
-from cutegen.emulator.synchronisation.mbarrier import Arrival, Mbarrier
+from cutegen.emulator.synchronisation.mbarrier import Arrival, Mbarrier, fault_of
 from cutegen.emulator.synchronisation.mbarrier_table import FoundMbarriers, MbarrierTable
 from cutegen.emulator.synchronisation.mbarrier_uses import SortedUses, Uses, sort_uses
 
@@ -58,9 +59,9 @@ class Mbarriers:
                 text = (
                     f"initialises the mbarrier at byte {offset} of shared memory, which PTX line {there.line} has done"
                 )
-                raise self._stop(text + ", and nothing has invalidated", uses, i, there)
+                raise fault_of(text + ", and nothing has invalidated", uses, i, there)
             if not 1 <= count <= MOST:
-                raise self._stop(f"a count of {count} arrivals, where 1 to {MOST} are possible", uses, i)
+                raise fault_of(f"a count of {count} arrivals, where 1 to {MOST} are possible", uses, i)
             if offset not in self._agents:
                 self._agents[offset] = clocks.add_agents()
             agent = self._agents[offset] + block % clocks.size
@@ -83,7 +84,7 @@ class Mbarriers:
                 text = (
                     f"invalidates the mbarrier at byte {mbarrier.offset}, which thread {thread} of block {block} of the"
                 )
-                raise self._stop(f"{text} batch uses, and nothing orders the two", uses, int(index[0]), mbarrier)
+                raise fault_of(f"{text} batch uses, and nothing orders the two", uses, int(index[0]), mbarrier)
             del self._all[mbarrier.block, mbarrier.offset]
             if self.table is not None:
                 self.table.remove(mbarrier)
@@ -117,19 +118,23 @@ class Mbarriers:
                 phases[some] = mbarrier.phase
                 self._expect(mbarrier, int(more[some].sum()), uses, int(some[0]))
                 mbarrier.pending -= int(counts[some].sum())
-                if mbarrier.pending < 0:
-                    text = (
-                        f"arrives at the mbarrier at byte {mbarrier.offset} when all {mbarrier.count} arrivals of its "
-                    )
-                    text += f"phase {mbarrier.phase} have come, and {mbarrier.bytes} bytes are still to come"
-                    raise self._stop(text, uses, int(some[0]), mbarrier)
+                self._check_expected(mbarrier, uses, int(some[0]))
                 if len(steps) > 1:
                     told = self.clocks.told(single(uses.lane(int(some[0])), self.clocks.shape), relaxed=relaxed)
                 mbarrier.told = told.and_what(mbarrier.told)
                 if self._settle(mbarrier) and not completes:
                     text = f"an arrival with .noComplete ends a phase of the mbarrier at byte {mbarrier.offset}"
-                    raise self._stop(text, uses, int(some[0]), mbarrier)
+                    raise fault_of(text, uses, int(some[0]), mbarrier)
         return phases
+
+    def arrive_late(self, uses: Uses, told: Told) -> None:
+        """The arrivals that asynchronous operations make once they have ended; each tells what is `told`."""
+        for place in zip(uses.blocks.tolist(), uses.offsets.tolist(), strict=True):
+            if (mbarrier := self._all.get(place)) is not None:
+                mbarrier.pending -= 1
+                self._check_expected(mbarrier, uses, 0)
+                mbarrier.told = told.and_what(mbarrier.told)
+                self._settle(mbarrier)
 
     def arrive_found(self, found: FoundMbarriers, *, counted: bool, expects: bool, relaxed: bool) -> list[int] | None:
         """Arrives once with each lane that was found, or as often as its amount if that is `counted`.
@@ -202,7 +207,7 @@ class Mbarriers:
                 text += (
                     f"{mbarrier.line}) with no fence.mbarrier_init or fence.proxy.async before a bulk copy counts there"
                 )
-                raise self._stop(text, uses, int(index[int((~shown).argmax())]), mbarrier)
+                raise fault_of(text, uses, int(index[int((~shown).argmax())]), mbarrier)
         return found
 
     def check(self, uses: Uses) -> None:
@@ -229,7 +234,7 @@ class Mbarriers:
                     text = f"waits for phase {numbers[at]} of the mbarrier at byte {mbarrier.offset}, and its phase "
                     how = "a parity" if parity else "a state"
                     text += f"{mbarrier.phase - 1} has ended, too: {how} does not tell them apart"
-                    raise self._stop(text, uses, at, mbarrier)
+                    raise fault_of(text, uses, at, mbarrier)
                 if mbarrier.known is not None and (some := index[done[index]]).size:
                     found.append((some, mbarrier))
         except Stop as stop:
@@ -339,11 +344,11 @@ class Mbarriers:
                 text = f"no mbarrier has been initialised at byte {offset} of shared memory"
                 lane = uses.lane(int(index[0]))
                 text += f" of the block of rank {block % clocks.size} in the cluster" if block != lane[1] else ""
-                raise self._stop(text, uses, int(index[0]))
+                raise fault_of(text, uses, int(index[0]))
             if not all_known and not known[index].all():
                 text = f"the mbarrier at byte {offset} of shared memory was initialised by a thread (PTX line "
                 text += f"{mbarrier.line}), and nothing orders this after that"
-                raise self._stop(text, uses, int(index[int((~known[index]).argmax())]), mbarrier)
+                raise fault_of(text, uses, int(index[int((~known[index]).argmax())]), mbarrier)
             mbarrier.used[members[index]] = clocks.now
             yield index, mbarrier
 
@@ -361,6 +366,13 @@ class Mbarriers:
         last = np.searchsorted(times, known + found.numbers * _APART, side="right") - first
         return np.asarray(np.where((last & 1) == (parity & 1), last, last - 1))
 
+    def _check_expected(self, mbarrier: Mbarrier, uses: Uses, at: int) -> None:
+        """Raises Stop if more have arrived than the phase waits for, with the entry `at` as the last of them."""
+        if mbarrier.pending < 0:
+            text = f"arrives at the mbarrier at byte {mbarrier.offset} when all {mbarrier.count} arrivals of its phase "
+            text += f"{mbarrier.phase} have come, and {mbarrier.bytes} bytes are still to come"
+            raise fault_of(text, uses, at, mbarrier)
+
     def _expect(self, mbarrier: Mbarrier, more: int, uses: Uses, at: int) -> None:
         """Adds to the bytes that are still to come. Raises Stop if they are too many."""
         mbarrier.bytes += more
@@ -368,7 +380,7 @@ class Mbarriers:
             text = (
                 f"{mbarrier.bytes} bytes to come at the mbarrier at byte {mbarrier.offset}, at most {MOST} are possible"
             )
-            raise self._stop(text, uses, at, mbarrier)
+            raise fault_of(text, uses, at, mbarrier)
 
     def _settle(self, mbarrier: Mbarrier) -> bool:
         """Ends the phase of an mbarrier if nothing is still to come; returns whether it has."""
@@ -385,10 +397,3 @@ class Mbarriers:
         mbarrier.unseen += mbarrier.arriving
         mbarrier.arriving = []
         return True
-
-    @staticmethod
-    def _stop(text: str, uses: Uses, index: int, mbarrier: Mbarrier | None = None) -> Stop:
-        """The fault of the lane of one entry."""
-        witnesses = () if mbarrier is None else (Witness("initialised here", mbarrier.line),)
-        byte = int(uses.offsets[index])
-        return Stop("mbarrier", text, uses.instruction, uses.lane(index), address=byte, witnesses=witnesses)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -11,10 +11,13 @@ from cutegen.emulator.arithmetic.arrays import Array, has_any
 from cutegen.emulator.checks.clocks import Clocks
 from cutegen.emulator.checks.faults import Stop, Witness
 from cutegen.emulator.lanes import first_lane, groups_of, spread
+from cutegen.emulator.memory.tensor_memory import TensorMemory
 from cutegen.emulator.ptx.model import Instruction
 from cutegen.emulator.synchronisation.block_barriers import BlockBarriers
 from cutegen.emulator.synchronisation.bulk_groups import BulkGroups
 from cutegen.emulator.synchronisation.cluster_barriers import ClusterBarriers
+from cutegen.emulator.synchronisation.cluster_pool import ClusterPool
+from cutegen.emulator.synchronisation.issued_operations import IssuedOperations
 from cutegen.emulator.synchronisation.mbarriers import Mbarriers
 from cutegen.emulator.synchronisation.product_groups import ProductGroups
 from cutegen.emulator.synchronisation.register_pool import RegisterPool
@@ -30,17 +33,25 @@ class Team:
 
     `alive` are the lanes that have not exited, and `gone` the blocks whose lanes have all exited, shape (blocks,).
     `exits` counts the times that lanes have exited. `failed` has the lanes whose last try of a wait failed, by the
-    identity of the wait. `chance` decides which asynchronous writes arrive late; without it, none does.
+    identity of the wait. `chance` decides which asynchronous writes arrive late; without it, none does. `pool` has the
+    clusters that have not started, where the kernel may cancel some.
     """
 
-    def __init__(self, shape: tuple[int, int], size: int, chance: np.random.Generator | None = None) -> None:
-        self.shape, self.size = shape, size
+    def __init__(
+        self,
+        shape: tuple[int, int],
+        size: int,
+        chance: np.random.Generator | None = None,
+        pool: ClusterPool | None = None,
+    ) -> None:
+        self.shape, self.size, self.pool = shape, size, pool
         self.clocks = Clocks(shape, size)
         self.cluster_barriers = ClusterBarriers(self.clocks)
         self.block_barriers = BlockBarriers(self.clocks)
         self.mbarriers = Mbarriers(self.clocks)
         self.bulk_groups = BulkGroups()
         self.products = ProductGroups(shape)
+        self.issued = IssuedOperations(self.clocks)
         self.registers = RegisterPool(shape)
         self._product_agents: dict[int, int] = {}  # by the number of a warpgroup
         self.failed: dict[int, Array] = {}
@@ -58,6 +69,16 @@ class Team:
         if warpgroup not in self._product_agents:
             self._product_agents[warpgroup] = self.clocks.add_agents()
         return self._product_agents[warpgroup]
+
+    @cached_property
+    def tensor_memory(self) -> TensorMemory:
+        """The tensor memory of the blocks, made where something uses it."""
+        return TensorMemory(self.clocks)
+
+    @property
+    def has_tensor_memory(self) -> bool:
+        """Whether something has used tensor memory."""
+        return "tensor_memory" in self.__dict__
 
     def columns(self, lanes: Array, rank: Array, instruction: Instruction) -> Array:
         """The number in the batch of the block with that rank in the cluster of each lane of a mask.
@@ -112,6 +133,10 @@ class Team:
         if now := [number for number in range(count) if not late[number]]:
             deliver(now)
 
+    def tosses(self) -> bool:
+        """Whether something happens now that may or may not; without chance it never does."""
+        return self._chance is not None and bool(self._chance.random() < _LATE)
+
     @property
     def in_order(self) -> bool:
         """Whether asynchronous writes arrive as soon as they are sent."""
@@ -163,10 +188,25 @@ class Team:
                 f"line {line}), which exits here and may have done so before"
             )
             raise Stop("cluster", text, instruction, (0, block), witnesses=(Witness("touched here", line),))
+        self._check_tensor_cores(block, known, instruction)
         for agent, time, line in self.mbarriers.writes_to(block):
             if time >= known[agent]:
                 text = (
                     f"the block of rank {rank} exits, while an asynchronous operation (PTX line {line}) may still "
                     "write its shared memory: no thread of it has waited for the phase of its mbarrier"
                 )
+                raise Stop("in-flight", text, instruction, (0, block), witnesses=(Witness("started here", line),))
+
+    def _check_tensor_cores(self, block: int, known: Array, instruction: Instruction | None) -> None:
+        """Raises Stop for a block that exits with columns of tensor memory, or under operations that may use memory."""
+        if not self.has_tensor_memory:
+            return
+        if columns := sum(self.tensor_memory.allocations[block].values()):
+            text = f"the block exits with {columns} columns of tensor memory that no tcgen05.dealloc has freed: "
+            text += self.tensor_memory.described(block)
+            raise Stop("tcgen05", text, instruction, (0, block))
+        for agent, time, line in self.issued.touching(block):
+            if time >= known[agent]:
+                text = f"the block exits, while a tensor core operation (PTX line {line}) may still use its memory: no "
+                text += "thread of it has waited for the mbarrier of a tcgen05.commit behind it"
                 raise Stop("in-flight", text, instruction, (0, block), witnesses=(Witness("started here", line),))

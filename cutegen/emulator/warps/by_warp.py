@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from cutegen.emulator.arithmetic.arrays import Array, has_any
-from cutegen.emulator.checks.faults import Stop
+from cutegen.emulator.checks.faults import Kind, Stop
 from cutegen.emulator.checks.poison import Poison, poisoned_lanes
 from cutegen.emulator.lanes import WARP, Mask, first_lane, spread
 from cutegen.emulator.native.library import AccessResult, Core
@@ -193,3 +193,25 @@ def whole_warps(lanes: Lanes, mask: Mask, instruction: Instruction) -> Array:
             lanes.warps.clear()
         found = lanes.warps[id(active)] = active, np.flatnonzero(taking_part(lanes, mask).any(axis=1))
     return found[1]
+
+
+def same_in_warps(lanes: Lanes, given: Array, warps: Array, instruction: Instruction, kind: Kind) -> Array:
+    """The value of an operand in each of the warps, from those that lanes have been `given`.
+
+    Raises Stop, a fault of that kind, unless all lanes of a warp have the same.
+    """
+    given = np.asarray(given)
+    if given.size == 1:
+        return np.full(len(warps), given.reshape(-1)[0])
+    threads, blocks = lanes.shape
+    if given.shape[0] == threads and given.ndim == 2 and not threads % WARP:
+        of_warps = given.reshape(-1, WARP, given.shape[1])
+        first = of_warps[:, 0]
+        if (of_warps == first[:, None]).all():  # in all warps, as is the rule
+            return np.asarray(spread(first, (len(first), blocks)).reshape(-1)[warps])
+    values = by_warp(lanes, given)[warps]
+    differing = (values != values[:, :1]).any(axis=1)
+    if has_any(differing):
+        warp = int(warps[int(differing.argmax())])
+        raise Stop(kind, "the lanes of a warp give different operands", instruction, first_lane_of(lanes, warp))
+    return np.asarray(values[:, 0])

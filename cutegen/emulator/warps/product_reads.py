@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from cutegen.emulator.arithmetic.arrays import Array, has_any
+from cutegen.emulator.checks.faults import Stop
 from cutegen.emulator.checks.shared_history import SharedHistory
 from cutegen.emulator.lanes import WARP
 from cutegen.emulator.memory.runs import PIECE
@@ -202,6 +203,30 @@ def lost_rows(unwritten: Array, where: Array, itemsize: int, unit: int) -> Array
     if unit < itemsize:
         unwritten, unit = np.asarray(unwritten.reshape(-1, itemsize // unit).any(axis=1)), itemsize
     return np.asarray(unwritten[where // unit].any(axis=-1))
+
+
+def unwritten_rows(
+    lanes: Lanes, places: Places, lane: tuple[int, int], block: int, itemsize: int, instruction: Instruction
+) -> Array | None:
+    """Which rows of a matrix in the shared memory of a block have an element that was never written; None where there
+    is none. Raises Stop for places that hold no data, in the lane that starts the product.
+    """
+    memory, low, high = lanes.shared, places.low, places.high
+    if low < 0 or high > memory.size:
+        text = (
+            f"{instruction.opcode} reads shared memory at bytes {low} to {high - 1}; the block has {memory.size} bytes"
+        )
+        raise Stop("out-of-bounds", text, instruction, lane, address=low)
+    rows = places.rows(memory.unit)
+    flags = memory.flags[rows, block]
+    if not has_any(flags):
+        return None
+    taboo = (flags & TABOO) != 0
+    if has_any(taboo):
+        byte = int(rows[int(taboo.argmax())]) * memory.unit
+        text = f"{instruction.opcode} reads byte {byte} of shared memory, where no data lie that it may read"
+        raise Stop("out-of-bounds", text, instruction, lane, address=byte)
+    return lost_rows(flags != 0, places.where, itemsize, memory.unit)
 
 
 class _Kept:

@@ -26,24 +26,23 @@ from cutegen.emulator.arithmetic.arrays import Array, has_any
 from cutegen.emulator.checks.faults import Stop
 from cutegen.emulator.checks.shared_history import SharedHistory
 from cutegen.emulator.instructions.reader import InstructionReader
-from cutegen.emulator.lanes import WARP, Mask, spread
+from cutegen.emulator.lanes import WARP, Mask
 from cutegen.emulator.memory.runs import PIECE
-from cutegen.emulator.memory.shared_memory import TABOO
-from cutegen.emulator.operations.operands import Getter, Note, Operation
+from cutegen.emulator.operations.operands import Note, Operation
 from cutegen.emulator.operations.state import Lanes
 from cutegen.emulator.ptx.model import Instruction
 from cutegen.emulator.synchronisation.product_groups import WARPS
 from cutegen.emulator.warps.by_warp import (
-    by_warp,
     first_lane_of,
     poison_of,
     poisoned_by_warp,
     registers_by_warp,
+    same_in_warps,
     whole_warps,
 )
 from cutegen.emulator.warps.core_products import core_products
 from cutegen.emulator.warps.product_form import ProductForm, by_lane, read_form
-from cutegen.emulator.warps.product_reads import ProductReads, lost_rows, product_reads
+from cutegen.emulator.warps.product_reads import ProductReads, product_reads, unwritten_rows
 from cutegen.emulator.warps.product_sums import Addition, add_products
 from cutegen.emulator.warps.product_waits import agent_of, threads_of
 from cutegen.emulator.warps.register_factors import check_any_fence, factor_of, lost_by_factor, see_at_fence
@@ -93,7 +92,9 @@ def _multiply(form: ProductForm, lanes: Lanes, mask: Mask) -> None:
     if by_core is not None and by_core.start(form, lanes, mask, warps, partial(_reads, form, lanes, warps), factor):
         return
     resting, now = _check_fenced(form, lanes, warps)
-    *descriptors, keeps = (_of_warp(lanes, get, warps, instruction) for get in (*form.descriptors, form.keeps))
+    *descriptors, keeps = (
+        same_in_warps(lanes, get(lanes), warps, instruction, "wgmma") for get in (*form.descriptors, form.keeps)
+    )
     log = lanes.shared.log
     assert isinstance(log, SharedHistory)
     reads = _reads(form, lanes, warps, descriptors)
@@ -146,25 +147,6 @@ def _places(form: ProductForm, lanes: Lanes, warps: Array, descriptors: Array, s
     return found
 
 
-def _of_warp(lanes: Lanes, get: Getter, warps: Array, instruction: Instruction) -> Array:
-    """The value of an operand in each of the warps. Raises Stop unless all lanes of a warp have the same."""
-    given = np.asarray(get(lanes))
-    if given.size == 1:
-        return np.full(len(warps), given.reshape(-1)[0])
-    threads, blocks = lanes.shape
-    if given.shape[0] == threads and given.ndim == 2 and not threads % WARP:
-        of_warps = given.reshape(-1, WARP, given.shape[1])
-        first = of_warps[:, 0]
-        if (of_warps == first[:, None]).all():  # in all warps, as is the rule
-            return np.asarray(spread(first, (len(first), blocks)).reshape(-1)[warps])
-    values = by_warp(lanes, given)[warps]
-    differing = (values != values[:, :1]).any(axis=1)
-    if has_any(differing):
-        warp = int(warps[int(differing.argmax())])
-        raise Stop("wgmma", "the lanes of a warp give different operands", instruction, first_lane_of(lanes, warp))
-    return np.asarray(values[:, 0])
-
-
 def _check_fenced(form: ProductForm, lanes: Lanes, warps: Array) -> tuple[Array, Array | None]:
     """In which warps no product in flight writes each of the accumulators, shape (slots, warps), and what the registers
     hold where there are such, shape (slots, warps, 32), or None where there are none.
@@ -200,7 +182,7 @@ def _check_reads(form: ProductForm, lanes: Lanes, warps: Array, places: Sequence
     for number, (warp, *matrices) in enumerate(zip(warps.tolist(), *places, strict=True)):
         lane = first_lane_of(lanes, warp)
         for side, one in enumerate(matrices, 2 - len(matrices)):
-            lost = _unwritten(form, lanes, one, lane)
+            lost = unwritten_rows(lanes, one, lane, lane[1], form.itemsize, form.instruction)
             if lost is not None:
                 unknown[number] |= lost[None, :] if side else lost[:, None]
             rows = one.rows(lanes.shared.unit)
@@ -209,26 +191,6 @@ def _check_reads(form: ProductForm, lanes: Lanes, warps: Array, places: Sequence
                 form.instruction, log.gathered(rows, lane[1], lane[0] + np.arange(len(rows)) // each % WARP)
             )
     return by_lane(unknown) if has_any(unknown) else None
-
-
-def _unwritten(form: ProductForm, lanes: Lanes, places: Places, lane: tuple[int, int]) -> Array | None:
-    """Which rows of a matrix in the shared memory of a lane's block have an element that was never written; None where
-    there is none. Raises Stop for places that hold no data.
-    """
-    memory, low, high, instruction = lanes.shared, places.low, places.high, form.instruction
-    if low < 0 or high > memory.size:
-        text = f"wgmma reads shared memory at bytes {low} to {high - 1}; the block has {memory.size} bytes"
-        raise Stop("out-of-bounds", text, instruction, lane, address=low)
-    rows = places.rows(memory.unit)
-    flags = memory.flags[rows, lane[1]]
-    if not has_any(flags):
-        return None
-    taboo = (flags & TABOO) != 0
-    if has_any(taboo):
-        byte = int(rows[int(taboo.argmax())]) * memory.unit
-        text = f"wgmma reads byte {byte} of shared memory, where no data lie that it may read"
-        raise Stop("out-of-bounds", text, instruction, lane, address=byte)
-    return lost_rows(flags != 0, places.where, form.itemsize, memory.unit)
 
 
 def _check_accumulators(form: ProductForm, lanes: Lanes, addition: Addition, unknown: Array | None) -> None:

@@ -263,6 +263,7 @@ def test_the_gpu_is_gone_afterwards() -> None:
     there = torch.cuda.is_available()
     with emulator.emulating("sm_80"):
         assert torch.cuda.is_available() and torch.cuda.get_device_capability() == (8, 0)
+        assert torch.cuda.default_stream().cuda_stream == 0 != torch.cuda.current_stream().cuda_stream
         made = torch.ones(3).cuda()
         assert made.is_cuda and made.cpu().device.type == "cpu" and (made + 1).to("cuda").is_cuda
         assert torch.zeros(2, device=made.device).is_cuda and not torch.zeros(2).is_cuda

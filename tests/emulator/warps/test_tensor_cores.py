@@ -333,10 +333,18 @@ st.release.gpu.global.b32 [%rd1], %r2;
 ld.acquire.gpu.global.b32 %r2, [%rd1];
 activemask.b32 %r2;
 redux.sync.max.NaN.f32 %r2, %r3, 0xffffffff;
-tcgen05.wait::ld.sync.aligned;
-tcgen05.commit.cta_group::1.mbarrier::arrive::one.b64 [%r2];
+tcgen05.shift.cta_group::1.down [%r2];
+tcgen05.mma.sp.cta_group::1.kind::f16 [%r2], %rd3, %rd4, [%r5], %r6, %p1;
+tcgen05.mma.cta_group::1.kind::i8 [%r2], %rd3, %rd4, %r5, %p1;
+tcgen05.mma.cta_group::1.kind::f16 [%r2], %rd3, %rd4, %r5, %p1, 3;
+tcgen05.ld.red.sync.aligned.32x32b.x2.min.u32 {{%r2, %r3}}, %r4, [%r5];
+tcgen05.ld.sync.aligned.16x32bx2.x1.pack::16b.b32 {{%r2}}, [%r5], 8;
 multimem.ld_reduce.global.add.f32 %r2, [%rd1];
-clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.b128 [%r2], [%r3];
+clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.b64 [%r2], [%r3];
+tcgen05.cp.cta_group::1.4x256b [%r2], %rd3;
+tcgen05.cp.cta_group::1.128x256b.b8x16.b4x16_p64 [%r2], %rd3;
+tcgen05.mma.ws.cta_group::1.kind::f16 [%r2], %rd3, %rd4, %r5, %p1;
+tcgen05.mma.cta_group::1.kind::mxf4 [%r2], %rd3, %rd4, %r5, [%r6], [%r7], %p1;
 """
 
 
