@@ -145,13 +145,16 @@ def shared_out_constants(plan: WalkingPlan[Moved]) -> Iterator[Constant]:
         yield Constant("TOGETHER", str(TOGETHER), "whose tiles are taken by turns", "schedule.tiler")
 
 
+def start_of(plan: WalkingPlan[Moved]) -> str:
+    """Where a tile starts along the walked mode."""
+    place = "first_tile + tile % tiles" if plan.walked.around else "first_tile + tile"
+    return f"({place}) * {block_of(plan.walked.walked)}"
+
+
 def tile_places(plan: WalkingPlan[Moved]) -> Iterator[str]:
     """The statements that find where a tile starts along the walked mode, and its places along those around it."""
     found = plan.walked
-    if not found.around:
-        yield f"start = (first_tile + tile) * {block_of(found.walked)}"
-        return
-    yield f"start = (first_tile + tile % tiles) * {block_of(found.walked)}"
+    yield f"start = {start_of(plan)}"
     for number, mode in enumerate(found.around):
         before = " * ".join(["tiles", *(f"size_{other}" for other in found.around[:number])])
         place = f"tile // ({before})" if number else f"tile // {before}"

@@ -80,6 +80,7 @@ SPECS = {  # the statements, and how they are computed
     "warps, all keys": FULL + "schedule: {tiler: {M: 32, N: 32}}\ntargets: [sm_80]\n",
     "parts": SPEC + "schedule: {tiler: {M*R: 16, N: 32}, split: {N: 3}}\ntargets: [sm_80]\n",
     "queries of gradients": GRADIENT + "schedule: {tiler: {N: 32, M: 32}}\ntargets: [sm_80]\n",
+    "queries of gradients, warpgroups": GRADIENT + "schedule: {tiler: {N: 128, M: 32}}\ntargets: [sm_90a]\n",
     "warpgroups": SPEC + "schedule: {tiler: {M: 128, N: 32}}\ntargets: [sm_90a]\n",
     "warpgroups, all keys": FULL + "schedule: {tiler: {M: 128, N: 32}}\ntargets: [sm_90a]\n",
     "a mean": MEAN + "schedule: {tiler: {M: 128, N: 32}}\ntargets: [sm_90a]\n",
@@ -123,6 +124,19 @@ MISTAKES = {
         "a mask of the size": ("+ start < size_N", "+ start < mK.shape[1]"),
         "a mask that is one wider": ("+ start < size_N", "+ start <= size_N"),
         "a first tile that is never cut": ("if is_cut:", "if start < 0:"),
+    },
+    "queries of gradients, warpgroups": {
+        "rows of the first tensor that do not exist": ("sQ[place // BLK_D, place", "sdO[place // BLK_D, place"),
+        "rows of one place that does not exist": ("* BLK_M) * BLK_E + thr", "* BLK_M + 1) * BLK_E + thr"),
+        "rows of the last place that exists": ("* BLK_M) * BLK_D + thr", "* BLK_M - 1) * BLK_D + thr"),
+        "zeros in another stage": ("place % BLK_E, stage] = mdO", "place % BLK_E, 0] = mdO"),
+        "no zeros behind the first head": (
+            "if (first_tile + tile % tiles) * BLK_M > size_M - BLK_M:", "if tile == tiles - 1:"),
+        "zeros that products do not see": (
+            f"    {FENCE}                cute.arch.barrier(barrier_id=4",
+            "                cute.arch.barrier(barrier_id=4"),
+        "tiles of what exists": ("every_tile = cute.ceil_div(mQ.shape[1], BLK_M)",
+                                 "every_tile = cute.ceil_div(size_M, BLK_M)"),
     },
     "warpgroups": BOTH
     | {

@@ -14,7 +14,6 @@ from cutegen.codegen import Module, generate
 from cutegen.families.attention.wgmma.plan import WarpgroupAttentionPlan
 from cutegen.families.attention.wgmma.roles import body
 from cutegen.families.attention.wgmma.synchronisation import counts, run_of
-from cutegen.language.diagnostics import SpecError
 from cutegen.parts.faults import Unproved
 from cutegen.parts.one_order import prove
 from cutegen.parts.statements import Body
@@ -146,17 +145,3 @@ def test_each_mistake_is_seen(kind: str, mistake: str, tmp_path: Path) -> None:
     text, (right, wrong) = made(kind).text, MISTAKES[kind][mistake]
     assert right in text
     assert first_failure(kind, text.replace(right, wrong), tmp_path)
-
-
-# --------------------------------------------------------------------------------------------------------- language
-
-
-def test_all_of_the_walked_mode_exists() -> None:
-    text = spec("q", "sm_90a", 64, 32, 2).replace("  Q: {", "  used: {shape: [B], dtype: i32}\n  Q: {", 1)
-    text = text.replace("scalars:", "modes: {N: {of: B, lengths: used}}\nscalars:")
-    with pytest.raises(SpecError) as error:
-        generate(text.replace("schedule: {", "schedule: {mma: {atom: wgmma}, "), "specs/small.yaml")
-    (found,) = error.value.diagnostics
-    assert found.code == "CG318" and "not all of N exists" in found.message and "atom: mma_sync" in str(found.help)
-    plain = text.replace("schedule: {tiler: {M: 64, N: 32}, pipeline: {stages: 2}}\n", "")
-    assert not isinstance(generate(plain, "specs/small.yaml").modules[0].plan, WarpgroupAttentionPlan)

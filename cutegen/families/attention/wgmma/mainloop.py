@@ -9,7 +9,7 @@ other warpgroups multiply while it computes.
 from __future__ import annotations
 
 from cutegen.families.attention.plan import Outer, Pair
-from cutegen.families.attention.walking_text import block_of, walked_tiles
+from cutegen.families.attention.walking_text import block_of, start_of, walked_tiles
 from cutegen.families.attention.wgmma.plan import WARPGROUP, MappedOperand, WarpgroupAttentionPlan
 from cutegen.families.attention.wgmma.products import (
     Compute,
@@ -59,7 +59,7 @@ def mainloop(plan: WarpgroupAttentionPlan) -> Body:
         release(k, "0"),
         compute_first,
         factors,
-        *without_the_rest(plan),
+        *without_the_rest(plan, "0", "0"),
     )
     following = (
         Let("key_tile", "last_tile - tile"),
@@ -111,6 +111,7 @@ def mainloop_together(plan: WarpgroupAttentionPlan) -> Body:
         *place_of_tile(plan),
         Included("attention/tile_start.j2"),
         *(Wait(f"full_{names[x]}", "stage", "phase") for x in plan.rights_of_pairs),
+        *without_the_rest(plan, "stage", "phase"),
         *my_turn(plan),
         Region(MMA, "scores", tuple(scores_of(pair, number == 0) for number, pair in enumerate(plan.pairs))),
         *next_turn(plan),
@@ -182,22 +183,24 @@ def negated(plan: WarpgroupAttentionPlan) -> Body:
     return (Region("compute", "sign of scores", (If("factor < 0.0", body),)),)
 
 
-def without_the_rest(plan: WarpgroupAttentionPlan) -> Body:
-    """Zeros in the values of the last tile that do not exist: a factor of 0 times a NaN would be one. Tensor maps know
-    the size of the walked mode, and not where it ends for a place.
+def without_the_rest(plan: WarpgroupAttentionPlan, stage: str, phase: str) -> Body:
+    """Zeros in those rows of tensors in the last tile that do not exist: a factor of 0 times a NaN would be one. Tensor
+    maps know the size of the walked mode, and not where it ends for a place.
     """
     if plan.lengths is None:
         return ()
-    v, row, block = plan.v.tensor.name, plan.walked.walked, block_of(plan.walked.walked)
-    note = f"{v} beyond the length may be anything, which 0 times is no 0: zeros take its place"
-    zeros = Included(f"{FOLDER}/zeros.j2", None, (Write((v,), "(0,)", TILE, updates=True),))
+    names, row, block = [x.tensor.name for x in plan.zeroed], plan.walked.walked, block_of(plan.walked.walked)
+    take = "zeros take its place" if len(names) == 1 else "zeros take their place"
+    note = f"{' and '.join(names)} beyond the length may be anything, which 0 times is no 0: {take}"
+    zeros = Included(f"{FOLDER}/zeros.j2", None, (Write(tuple(names), f"({stage},)", TILE, updates=True),))
+    start = f"key_tile * {block}" if plan.by_turns else start_of(plan)
     body = (
         Note(note),
-        Wait(f"full_{v}", "0", "0"),
+        *(Wait(f"full_{name}", stage, phase) for name in names),
         If("group == 0", (zeros, Fence())),
         Meet(str(ALL), plan.consumers * WARPGROUP),
     )
-    return (Region("modes", "values that do not exist", (If(f"key_tile * {block} > size_{row} - {block}", body),)),)
+    return (Region("modes", "values that do not exist", (If(f"{start} > size_{row} - {block}", body),)),)
 
 
 def scores(plan: WarpgroupAttentionPlan, stage: str) -> Statement:

@@ -46,6 +46,11 @@ class WarpgroupAttentionPlan(WalkingPlan[MappedOperand]):
         return () if self.by_turns else vectors_of(self.spec, self.walked)
 
     @property
+    def zeroed(self) -> tuple[MappedOperand, ...]:
+        """The tensors whose rows beyond a length are overwritten with zeros: of the scores, those are left out."""
+        return self.rights_of_outers if self.by_turns else self.rights
+
+    @property
     def sum_products(self) -> dict[int, str]:
         """The products of warpgroups along the walked mode: of sums with so many columns, each with its variable."""
         columns = dict.fromkeys(one.values.depth for one in self.outers)

@@ -24,6 +24,7 @@ from cutegen.families.attention.walking_text import (
     shared_out_constants,
     size_of,
     size_texts,
+    start_of,
     sums_of,
     tile_constants,
     tile_places,
@@ -215,6 +216,8 @@ def kernel_parts(plan: WarpgroupAttentionPlan) -> KernelParts:
         ],
         "tile_loads": tile_loads,
         "vectors": [(x.name, rows.fetched(x), rows.vector(x)) for x in plan.vectors],
+        "rest_start": f"key_tile * {block_of(n)}" if plan.by_turns else start_of(plan),
+        "unwritten": [_unwritten(x, plan) for x in loaded if x.plan in plan.zeroed],
         "vector": VECTOR,
         "vector_lines": [
             f"{rows.inputs[name]} = at_columns(s{name}[None, {VECTOR}], key_columns).load()" for name in vectors
@@ -253,6 +256,14 @@ def _of_one_pair(plan: WarpgroupAttentionPlan) -> dict[str, Any]:
         "D": plan.walked.scores.mode,
         "columns": block_of(plan.walked.columns),
     }
+
+
+def _unwritten(x: OperandText, plan: WarpgroupAttentionPlan) -> tuple[str, str, str]:
+    """A tensor of which rows may not exist: its name, the elements of a row, and the index of element `place`."""
+    columns = block_of(x.plan.depth_mode)
+    row, column = f"place // {columns}", f"place % {columns}"
+    places = (column, row) if x.columns_first else (row, column)
+    return x.name, columns, ", ".join([*places, "0" if plan.by_turns else "stage"])
 
 
 def _mode_of(plan: WarpgroupAttentionPlan, depth: int) -> str:

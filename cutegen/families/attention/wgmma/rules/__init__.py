@@ -8,20 +8,11 @@ from cutegen.families.attention.plan import comes_by_turns
 from cutegen.families.attention.wgmma.allocation import OTHERS, registers_of, smem_bytes
 from cutegen.families.attention.wgmma.plan import REGISTERS, ROWS
 from cutegen.families.attention.wgmma.schedule import Spec
-from cutegen.language.lengths import lengths_of
 from cutegen.lint.rule import Rule, Say
 from cutegen.lint.trial import changed, first_that_works, written
 from cutegen.ops.contract import walked_of
 
 MOST_KEYS = 256  # columns of one product
-
-
-def products(spec: Spec, say: Say) -> None:
-    """All of a mode exists that is walked for several products."""
-    found = walked_of(spec)
-    if not comes_by_turns(found) and lengths_of(spec.tensors) is not None:
-        message = f"not all of {found.walked} exists, and warpgroups multiply whole tiles of several tensors"
-        say(message, "schedule", "mma", "atom", help="write `atom: mma_sync`, or no atom")
 
 
 def tile(spec: Spec, say: Say) -> None:
@@ -102,7 +93,6 @@ def is_sound(spec: Spec) -> bool:
 
 RULES: tuple[Rule, ...] = (
     Rule("CG267", rows, basic=True),
-    Rule("CG318", products, basic=True),
     Rule("CG316", tile, basic=True),
     Rule("CG317", registers),
     Rule("CG269", shared_memory),
