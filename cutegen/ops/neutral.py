@@ -1,7 +1,8 @@
 """Conditions that exclude elements from sums and maxima along the walked mode: these are neutral where one is false.
 
-A term that is 0, and a score that is minus infinity, may be left out. That 0 times an infinity or NaN is NaN does not
-count here: the language leaves it open for what a condition excludes.
+A term that is 0, and a score that is minus infinity, may be left out. That 0 times an infinity or NaN of the inputs is
+NaN does not count here: the language leaves it open for what a condition excludes. But 0 times an infinity that the
+statements themselves put there is NaN for every element that is excluded.
 """
 
 from __future__ import annotations
@@ -72,6 +73,10 @@ def _value(found: Walked, node: Expr, known: Known, named: Mapping[str, float]) 
     def of(x: Expr) -> float | bool | None:
         return _value(found, x, known, named)
 
+    def is_finite(unknown: Expr) -> bool:
+        """Whether an expression without a known value is not computed of what is infinite."""
+        return not _depends(found, unknown, named)
+
     if isinstance(node, Local):
         if node.id in named:
             return named[node.id]
@@ -94,14 +99,18 @@ def _value(found: Walked, node: Expr, known: Known, named: Mapping[str, float]) 
             x, y = of(left), of(right)
             y = -y if node.op == "-" and y is not None else y
             if x is None or y is None:
-                one = y if x is None else x
-                return one if one is not None and math.isinf(one) else None
-            return x + y
+                one, other = (y, left) if x is None else (x, right)
+                return one if one is not None and math.isinf(one) and is_finite(other) else None
+            return _number(x + y)
         case Binary(op="*", left=left, right=right):
             x, y = of(left), of(right)
-            return 0.0 if 0 in (x, y) else None if x is None or y is None else x * y
-        case Binary(op="/", left=left):
-            return 0.0 if of(left) == 0 else None
+            if x is None or y is None:
+                one, other = (y, left) if x is None else (x, right)
+                return 0.0 if one == 0 and is_finite(other) else None
+            return _number(x * y)
+        case Binary(op="/", left=left, right=right):
+            y = of(right)
+            return 0.0 if of(left) == 0 and (is_finite(right) if y is None else y != 0) else None
         case Call(function="where", arguments=(condition, one, other)):
             holds = of(condition)
             if holds is not None:
@@ -111,6 +120,21 @@ def _value(found: Walked, node: Expr, known: Known, named: Mapping[str, float]) 
         case Call(function=function, arguments=(x,)) if function in _AT_LEAST and function_of(function):
             return _AT_LEAST[function] if of(x) == -math.inf else None
     return None
+
+
+def _number(x: float) -> float | None:
+    return None if math.isnan(x) else x
+
+
+def _depends(found: Walked, node: Expr, named: Mapping[str, float]) -> bool:
+    """Whether an expression is computed of a named value."""
+    carried = {one.name for one in found.products} | {one.name for one in found.carried}
+    for part in walk(node):
+        if not isinstance(part, Local) or part.id in carried:
+            continue
+        if part.id in named or _depends(found, found.definitions[part.id], named):
+            return True
+    return False
 
 
 def terms_of(one: Carried) -> Expr:

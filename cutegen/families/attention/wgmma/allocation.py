@@ -14,10 +14,11 @@ from cutegen.families.attention.operands import (
 )
 from cutegen.families.attention.plan import comes_by_turns
 from cutegen.families.attention.walking_text import block_of
-from cutegen.families.attention.wgmma.plan import ROWS
+from cutegen.families.attention.wgmma.plan import REGISTERS, ROWS
 from cutegen.families.attention.wgmma.schedule import Spec
 from cutegen.language.model import Tensor
 from cutegen.ops.contract import walked_of
+from cutegen.ops.walked import Walked
 from cutegen.parts.declared import Barriers, Buffer, Declared, bytes_of
 
 ALIGNMENT = 1024  # bytes, in which places are exchanged
@@ -117,6 +118,13 @@ def counts_of(spec: Spec) -> dict[str, int]:
 def smem_bytes(spec: Spec) -> int:
     """Bytes of shared memory of a block."""
     return bytes_of(declared(spec), counts_of(spec))
+
+
+def most_rows(spec: Spec, found: Walked) -> int:
+    """The rows of a tile that can exist, in warpgroups: of a tile of none, a warpgroup would store those of another, as
+    CuTe gives the only tile of a fixed size every number.
+    """
+    return -(-spec.static.get(found.rows[0], ROWS * max(REGISTERS)) // ROWS) * ROWS
 
 
 OTHERS = 24  # registers of a thread for all but what is multiplied

@@ -20,7 +20,7 @@ from cutegen.families.attention.operands import (
     with_tensors,
 )
 from cutegen.families.attention.plan import comes_by_turns, products_of
-from cutegen.families.attention.wgmma.allocation import OTHERS, registers_of, smem_bytes
+from cutegen.families.attention.wgmma.allocation import OTHERS, most_rows, registers_of, smem_bytes
 from cutegen.families.attention.wgmma.plan import REGISTERS, ROWS, WARPGROUP, MappedOperand, WarpgroupAttentionPlan
 from cutegen.families.attention.wgmma.schedule import Spec, WarpgroupAttentionSchedule
 from cutegen.language.edits import with_value
@@ -99,15 +99,14 @@ def _tile(spec: Spec, found: Walked) -> tuple[int, int, str]:
     if read:
         rows, why = min(rows, FEW), "registers are left for what statements read"
         keys -= UNIT * any(found.walked in tensor.shape for tensor in read)
-    size = spec.static.get(found.rows[0], rows)
-    return min(rows, -(-size // ROWS) * ROWS), min(keys, -(-spec.static.get(found.walked, keys) // UNIT) * UNIT), why
+    return min(rows, most_rows(spec, found)), min(keys, -(-spec.static.get(found.walked, keys) // UNIT) * UNIT), why
 
 
 def _tile_of_several(spec: Spec, found: Walked) -> tuple[int, int, str]:
     """The same where there are several products: the fastest, or the largest below that registers and shared memory
     hold.
     """
-    stages, rows = spec.schedule.pipeline.stages or STAGES, 2 * ROWS
+    stages, rows = spec.schedule.pipeline.stages or STAGES, min(2 * ROWS, most_rows(spec, found))
     if not is_fixed(spec, found):
         return rows, UNIT, "the smallest"
     deep = max(spec.static[mode] for mode in found.depths)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from cutegen.families.attention.operand_rules import rows
 from cutegen.families.attention.operands import UNIT, extents, is_fixed, least_room
 from cutegen.families.attention.plan import comes_by_turns
-from cutegen.families.attention.wgmma.allocation import OTHERS, registers_of, smem_bytes
+from cutegen.families.attention.wgmma.allocation import OTHERS, most_rows, registers_of, smem_bytes
 from cutegen.families.attention.wgmma.plan import REGISTERS, ROWS
 from cutegen.families.attention.wgmma.schedule import Spec
 from cutegen.lint.rule import Rule, Say
@@ -26,6 +26,9 @@ def tile(spec: Spec, say: Say) -> None:
         near = min(max(-(-m // ROWS), 1), len(REGISTERS)) * ROWS
         message = f"a tile has {m} rows along {found.rows[0]}, and one to three warpgroups have {ROWS} each"
         say(message, *where, found.rows[0], help=f"write `{found.rows[0]}: {near}` in the tiler")
+    elif m > (most := most_rows(spec, found)):
+        message = f"a tile has {m} rows along {found.rows[0]}, of which there are {spec.static[found.rows[0]]}"
+        say(message, *where, found.rows[0], help=f"write `{found.rows[0]}: {most}` in the tiler")
     if n % UNIT or not UNIT <= n <= MOST_KEYS:
         near = min(max(-(-n // UNIT) * UNIT, UNIT), MOST_KEYS)
         message = f"a tile has {n} along {found.walked}, and products take multiples of {UNIT} up to {MOST_KEYS}"
