@@ -59,8 +59,8 @@ def grad(spec: Path, wrt: str | None, of_outputs: str | None, kernel: str | None
         names = ", ".join(forward.kernel for forward in found)
         raise Refusal(f"there is no kernel `{kernel}` in {asked}", f"its kernels are {names}")
     found_backwards = [buildable(forward, _names(wrt), _names(of_outputs)) for forward in forwards]
-    backwards = [one.made for one in found_backwards]
-    texts = [write_spec(made.spec) for made in backwards]
+    made = [(of, one, spec) for of, one in zip(forwards, found_backwards, strict=True) for spec in one.made.specs]
+    texts = [write_spec(spec) for _, _, spec in made]
     whole = "---\n".join(texts)
     if out is not None:
         write_again(out, whole)
@@ -68,13 +68,13 @@ def grad(spec: Path, wrt: str | None, of_outputs: str | None, kernel: str | None
     if form == "json":
         kernels = [
             {
-                "kernel": one.made.spec.kernel,
+                "kernel": spec.kernel,
                 "of": forward.kernel,
                 "text": text,
                 "without": list(one.made.without),
                 "refused": {name: as_json(why) for name, why in one.refused.items()},
             }
-            for forward, one, text in zip(forwards, found_backwards, texts, strict=True)
+            for (forward, one, spec), text in zip(made, texts, strict=True)
         ]
         diagnostics = [as_json(d) for d in gathered.diagnostics]
         said = {"verb": "grad", "spec": asked, "diagnostics": diagnostics, "kernels": kernels, "written": written}

@@ -68,7 +68,7 @@ class Contract(Op):
     name = "contract"
     called = ("attention", "sdpa", "flash_attention", "einsum")
     summary = "products `sum(Q * K, D)`, and products of what is computed from them, as in attention and its gradients"
-    has_reductions = has_lengths = takes_lengths = True
+    has_reductions = has_lengths = takes_lengths = differentiable = walks = True
     rate = "TFLOP/s"
     reserved = frozenset((
         "acc_mn", "acc_O", "acc_S", "add_parts", "ahead", "as_factor", "base", "batch", "before", "beyond", "BLK_KEYS",
@@ -176,6 +176,9 @@ static: {D: 64, E: 64}
             if extra and not tensor.writes:
                 message = f"`{tensor.name}` has the mode `{extra[0]}`, which no score and no output has"
                 ctx.say("CG129", message, "tensors", tensor.name, "shape", tensor.shape.index(extra[0]))
+
+    def walk(self, spec: KernelSpec) -> Walked:
+        return walked_of(spec)
 
     def lead(self, spec: KernelSpec) -> Tensor:
         """A tensor of all modes, which is nowhere in memory: those of rows, the walked one, those that are summed."""

@@ -1,0 +1,146 @@
+"""Values of rows that a gradient needs before its walk, such as delta = sum(dO * O, E), and the simplification of what
+each element computes with them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+
+from cutegen.differentiation.cost import common, without
+from cutegen.differentiation.rebuilding import rebuilt
+from cutegen.expressions.sums import Atom, Powers, Sum, Term, add, call, indicator, inside, named, of, scaled, spread
+from cutegen.language.modes import Lengths
+
+DELTA, OF_ELEMENTS = "delta", "dP"
+
+
+class RowValues:
+    """The values of rows that elements need, each once, by name. `columns` are modes that rows of tensors have.
+
+    `products` are those of two such tensors for each element, by the names that they get.
+    """
+
+    def __init__(self, rows: Collection[str], columns: Collection[str], new_name: Callable[[str], str]) -> None:
+        self.rows, self.columns, self.new_name = frozenset(rows), frozenset(columns), new_name
+        self.values: dict[str, Sum] = {}
+        self.products: dict[str, Atom] = {}
+
+    def taken_out(self, x: Sum) -> Sum:
+        """A sum in which names stand for values of rows that are sums along columns.
+
+        Terms that differ in such values alone are one term, whose value is all of theirs: p * a - p * b with the sums a
+        and b has the value a - b.
+        """
+        groups: dict[frozenset[tuple[Atom, int]], list[Term]] = {}
+        for term in x.terms:
+            groups.setdefault(frozenset((a, p) for a, p in term.powers if not self.is_of_row(a)), []).append(term)
+        terms: list[Sum] = []
+        for elements, members in groups.items():
+            row = Sum(tuple(Term(t.number, tuple((a, p) for a, p in t.powers if self.is_of_row(a))) for t in members))
+            if any(self.is_summed(atom) for atom in row.atoms()):
+                first = next(t for t in members for a, p in t.powers if (a, p) in elements or not elements)
+                powers = tuple((a, p) for a, p in first.powers if (a, p) in elements)
+                terms += [_product(term, powers) for term in self.named(row).terms]
+            else:
+                terms += [Sum((term,)) for term in members]
+        return rebuilt(add(*terms), self.name_of)
+
+    def name_of(self, atom: Atom) -> Sum | None:
+        """A value of rows, or a product for each element, by its name; None of anything else."""
+        if self.is_summed(atom):
+            return self.named(of(atom))
+        if atom.kind != "reduce" or atom.mode not in self.columns:
+            return None
+        name = next((name for name, known in self.products.items() if known == atom), None)
+        if name is None:
+            name = self.new_name(OF_ELEMENTS)
+            self.products[name] = atom
+        return of(named(name, atom.modes))
+
+    def is_of_row(self, atom: Atom) -> bool:
+        """Whether an atom has one value for each row; those without modes are none."""
+        return bool(atom.modes) and atom.modes <= self.rows
+
+    def is_summed(self, atom: Atom) -> bool:
+        """Whether an atom is of a row, and has a sum along columns inside."""
+        sums = (part for part in inside(of(atom)) if part.kind == "reduce")
+        return self.is_of_row(atom) and any(part.mode in self.columns for part in sums)
+
+    def named(self, x: Sum) -> Sum:
+        """A value of rows by its name, times the numbers and scalars that all of it has, and its sign."""
+        shared = common(x)[0] if len(x.terms) > 1 else x.terms[0]
+        outside = Term(shared.number, tuple((a, p) for a, p in shared.powers if not self.is_summed(a)))
+        rest = without(x, outside)
+        if next(t for t in rest.terms if any(self.is_summed(a) for a, _ in t.powers)).number < 0:
+            rest, outside = scaled(rest, -1), Term(-outside.number, outside.powers)
+        name = next((name for name, value in self.values.items() if value == rest), None)
+        if name is None:
+            name = self.new_name(DELTA)
+            self.values[name] = rest
+        return _product(outside, ((named(name, self.rows), 1),))
+
+
+def _product(term: Term, powers: Powers) -> Sum:
+    return Sum((Term(term.number, (*powers, *term.powers)),))
+
+
+def outside_of_sums(x: Sum) -> tuple[Term, Sum]:
+    """The numbers and scalars that all terms of a sum have, and the sum without them."""
+    shared = common(x)[0] if len(x.terms) > 1 else x.terms[0]
+    outside = Term(shared.number, tuple((a, p) for a, p in shared.powers if not a.modes))
+    rest = without(x, outside)
+    if len(rest.terms) > 1 and all(term.number < 0 for term in rest.terms):
+        rest, outside = scaled(rest, -1), Term(-outside.number, outside.powers)
+    return outside, rest
+
+
+def existing(x: Sum, lengths: Lengths) -> Sum:
+    """A sum that is 0 where an element does not exist."""
+    place = of(Atom("coord", lengths.mode, modes=frozenset([lengths.mode])))
+    exists = indicator(call("<", [place, of(named(lengths.used, [lengths.of]))]))
+    return spread(x, exists)
+
+
+def has_guards(x: Sum, rows: Collection[str]) -> bool:
+    """Whether a sum has a condition on rows, as `where(lse > -inf, x, 0)` has. Other rows may hold NaN."""
+    return any(atom.kind == "indicator" and atom.modes and atom.modes <= {*rows} for atom in inside(x))
+
+
+def without_masks(x: Sum) -> Sum:
+    """A sum without the truths beside exponentials that are 0 wherever these do not hold: as exp(where(c, s, -inf))."""
+    terms = []
+    for term in x.terms:
+        exponents = [
+            atom.arguments[0] for atom, p in term.powers if atom.kind == "call" and atom.name == "exp" and p > 0
+        ]
+        none = {condition for exponent in exponents for condition in _minus_infinity_without(exponent)}
+        left = tuple((a, p) for a, p in term.powers if not (a.kind == "indicator" and (a.name, a.arguments[0]) in none))
+        terms.append(Term(term.number, left))
+    return add(*(Sum((term,)) for term in terms))
+
+
+def _minus_infinity_without(x: Sum) -> list[tuple[str, Sum]]:
+    """The conditions without which a sum is minus infinity, each as the name and the argument of a truth."""
+    found = []
+    infinite = [term for term in x.terms if _has_infinity(term)]
+    for term in infinite if len(infinite) == 1 else ():
+        atom = term.powers[0][0]
+        if len(term.powers) == 1 and term.number == 1 and atom.kind == "call" and atom.name == "where":
+            condition, one, other = atom.arguments
+            for name, side, rest in (("true", one, other), ("false", other, one)):
+                if _is_minus_infinity(rest) and not any(map(_has_infinity, side.terms)):
+                    found.append((name, condition))
+    return found
+
+
+def _has_infinity(term: Term) -> bool:
+    names = (atom.name for atom in inside(Sum((term,))) if atom.kind == "name")
+    return any(name in ("inf", "-inf") for name in names)
+
+
+def _is_minus_infinity(x: Sum) -> bool:
+    if len(x.terms) != 1:
+        return False
+    (term,) = x.terms
+    factors = [(power, atom.name) for atom, power in term.powers]
+    return (factors == [(1, "-inf")] and term.number > 0) or (factors == [(1, "inf")] and term.number < 0)
