@@ -23,8 +23,8 @@ _ONE, _WHOLE = "one 1", "whole "  # names of no spec: a gradient of 1, and the b
 
 @dataclass(frozen=True)
 class Arriving:
-    """The gradient of a carried sum of products, as `tensor` times `factor`, one for each row. `whole` is the tensor as a
-    sum if a kernel has to compute it, and None if it is the gradient of an output.
+    """The gradient of a carried sum of products: `tensor` times `factor`, which each row has one of. `whole` is the
+    tensor as a sum if a kernel has to compute it, and None if it is the gradient of an output.
     """
 
     of: Carried

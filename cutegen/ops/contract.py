@@ -244,6 +244,13 @@ static: {D: 64, E: 64}
         found = walked_of(spec)
         return (*(one.mode for one in found.products), *(found.columns_of(one) for one in found.outer))
 
+    def with_enough(self, spec: KernelSpec, sizes: Mapping[str, int]) -> dict[str, int]:
+        """Under a causal mask each row has an element if there are as many along the walked mode as rows."""
+        found = walked_of(spec)
+        step = spec.divisible.get(found.walked, 1)
+        most = -(-max(sizes[mode] for mode in (found.walked, *found.rows)) // step) * step
+        return {**sizes, found.walked: spec.static.get(found.walked, most)}
+
     def multiply_adds(self, spec: KernelSpec, sizes: Mapping[str, int]) -> int:
         scores = prod(sizes[mode] for mode in self.product_modes(spec))
         return scores * sum(sizes[mode] for mode in self.product_widths(spec))

@@ -183,6 +183,10 @@ class Op(ABC):
         """Sizes of modes that follow from what is computed, for specs whose `static` does not have them yet."""
         return {}
 
+    def with_enough(self, spec: KernelSpec, sizes: Mapping[str, int]) -> dict[str, int]:
+        """Sizes of a call, enlarged where elements would else be computed from nothing, and be NaN."""
+        return dict(sizes)
+
     def axes(self, spec: KernelSpec) -> tuple[str, ...]:
         """The modes of what a reference computes with, in their order: values have size 1 along those they lack."""
         return spec.lead.shape
