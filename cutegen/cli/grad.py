@@ -29,6 +29,9 @@ from cutegen.exits import OK
 def grad(spec: Path, wrt: str | None, of_outputs: str | None, kernel: str | None, out: Path | None, form: str) -> None:
     """Write the spec of a kernel's backward: the statements of `compute`, differentiated symbolically.
 
+    The backward of a contraction, such as attention, is several kernels in one file: the gradients by its left and by
+    its right factors, and before them the values of rows that these need.
+
     It reads dY for every output Y, and writes dX for every input X, summed along the modes along which X broadcasts. It
     reads outputs of the forward instead of computing them again if that saves a reduction, a function or bytes; 16-bit
     outputs only where torch does the same. With --of, the other outputs are saved for the backward only, like the rstd

@@ -131,6 +131,12 @@ class Writer:
                 own[atom.name] = names.of(product)
                 values[own[atom.name]] = product
         results = {name: renamed(presenter.gradient(x), own) for name, x in chosen.gradients.items()}
+        for x in [*results.values()]:
+            condition = x.arguments[0] if isinstance(x, Call) and x.function == "where" else None
+            if condition is not None and not isinstance(condition, Name) and condition not in values.values():
+                values[names.new("mask")] = condition
+        named = {x: Name(name) for name, x in values.items()}  # which return to their places in short statements
+        results = {name: replaced(x, named.get) for name, x in results.items()}
         found = statements(results, values, names, tuple(self.targets & {*values}))
         found += [(name, total.value(presenter)) for name, total in text.totals.items()]
         found = _without_aliases(found, {total.quantity for total in text.totals.values()})

@@ -101,41 +101,28 @@ def existing(x: Sum, lengths: Lengths) -> Sum:
     return spread(x, exists)
 
 
-def has_guards(x: Sum, rows: Collection[str]) -> bool:
-    """Whether a sum has a condition on rows, as `where(lse > -inf, x, 0)` has. Other rows may hold NaN."""
-    return any(atom.kind == "indicator" and atom.modes and atom.modes <= {*rows} for atom in inside(x))
+def masked(x: Sum) -> Sum:
+    """A sum in which exp(where(c, s, -inf) + r) is where(c, exp(s + r), 0).
 
+    That is the same, but where r is NaN: rows without any element that counts have no sum, and add nothing so.
+    """
 
-def without_masks(x: Sum) -> Sum:
-    """A sum without the truths beside exponentials that are 0 wherever these do not hold: as exp(where(c, s, -inf))."""
-    terms = []
-    for term in x.terms:
-        exponents = [
-            atom.arguments[0] for atom, p in term.powers if atom.kind == "call" and atom.name == "exp" and p > 0
-        ]
-        none = {condition for exponent in exponents for condition in _minus_infinity_without(exponent)}
-        left = tuple((a, p) for a, p in term.powers if not (a.kind == "indicator" and (a.name, a.arguments[0]) in none))
-        terms.append(Term(term.number, left))
-    return add(*(Sum((term,)) for term in terms))
+    def change(atom: Atom) -> Sum | None:
+        if atom.kind != "call" or atom.name != "exp":
+            return None
+        exponent = atom.arguments[0]
+        for term in exponent.terms:
+            choice = term.powers[0][0] if len(term.powers) == 1 and term.powers[0][1] == term.number == 1 else None
+            if choice is None or choice.kind != "call" or choice.name != "where":
+                continue
+            condition, one, other = choice.arguments
+            for truth, side, rest in ((True, one, other), (False, other, one)):
+                if _is_minus_infinity(rest):
+                    left = Sum(tuple(other for other in exponent.terms if other is not term))
+                    return spread(masked(call("exp", [add(left, side)])), indicator(condition, truth))
+        return None
 
-
-def _minus_infinity_without(x: Sum) -> list[tuple[str, Sum]]:
-    """The conditions without which a sum is minus infinity, each as the name and the argument of a truth."""
-    found = []
-    infinite = [term for term in x.terms if _has_infinity(term)]
-    for term in infinite if len(infinite) == 1 else ():
-        atom = term.powers[0][0]
-        if len(term.powers) == 1 and term.number == 1 and atom.kind == "call" and atom.name == "where":
-            condition, one, other = atom.arguments
-            for name, side, rest in (("true", one, other), ("false", other, one)):
-                if _is_minus_infinity(rest) and not any(map(_has_infinity, side.terms)):
-                    found.append((name, condition))
-    return found
-
-
-def _has_infinity(term: Term) -> bool:
-    names = (atom.name for atom in inside(Sum((term,))) if atom.kind == "name")
-    return any(name in ("inf", "-inf") for name in names)
+    return rebuilt(x, change)
 
 
 def _is_minus_infinity(x: Sum) -> bool:

@@ -23,7 +23,7 @@ from cutegen.differentiation.walk_forward import WalkedForward, choices_as_facto
 from cutegen.differentiation.walk_gradient import Chain, WalkGradient
 from cutegen.differentiation.walk_kept import Kept, kept, refuse_missing
 from cutegen.differentiation.walk_kernels import Text, Total, Writer
-from cutegen.differentiation.walk_rows import RowValues, existing, has_guards, outside_of_sums, without_masks
+from cutegen.differentiation.walk_rows import RowValues, existing, masked, outside_of_sums
 from cutegen.dtypes import Dtype
 from cutegen.expressions.sums import NoForm, Sum, Term
 from cutegen.language.diagnostics import Diagnostic
@@ -187,9 +187,7 @@ class _Derivation:
 
     def quantity(self, one: tuple[str, str]) -> _Quantity:
         """A gradient of each element, with names for what its row needs, and the scalars in front of it."""
-        guarded = any(has_guards(x, self.forward.rows) for x in self.kept.sums.values())
-        value = self.kept.sums[" ".join(one)]
-        outside, rest = outside_of_sums(value if guarded else without_masks(value))
+        outside, rest = outside_of_sums(masked(self.kept.sums[" ".join(one)]))
         return _Quantity(self.new_name(*_NAMES[one[0]]), self.rows.taken_out(rest), outside)
 
     # ---------------------------------------------------------------------------------------------------------- kernels

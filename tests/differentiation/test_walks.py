@@ -121,6 +121,7 @@ KINDS: dict[str, tuple[KernelSpec, set[str]]] = {
         ),
         set(),
     ),
+    "right-aligned": (attention([f"s = where({CAUSAL}, sum(Q * K, D) * scale, -inf)"], {}), set()),
     "m and l kept": (
         contract({**HEADS, "m": "B,H,M f32 out", "l": "B,H,M f32 out"},
             ["s = sum(Q * K, D) * scale", *SOFTMAX[:4]],
@@ -169,14 +170,16 @@ def test_a_kind_of_attention(kind: str) -> None:
         check(spec, made.made, of, sizes=sizes, fixed=documents)
 
 
-def test_a_row_without_a_key_has_no_gradient_where_its_output_is_chosen() -> None:
-    """Torch's own is NaN here: it divides by the sum of nothing before it chooses."""
-    spec, _ = KINDS["rows without a key"]
+@pytest.mark.parametrize("kind", ["rows without a key", "right-aligned"])
+def test_a_row_without_a_key_adds_nothing_to_gradients(kind: str) -> None:
+    """Torch's own are NaN, also where the output is chosen: it divides by the sum of nothing before it chooses."""
+    spec, _ = KINDS[kind]
     kernels = buildable(spec, of_outputs=["O"]).made.specs
     sizes = {**SIZES, **spec.static, "M": 6, "N": 4}
     values = inputs(spec, sizes)
     values |= run(spec, values, sizes)
-    assert values["O"][:, :, :2].eq(0).all() and values["lse"][:, :, :2].isnan().all()
+    assert values["lse"][:, :, :2].isnan().all()
+    assert values["O"][:, :, :2].nan_to_num().eq(0).all()
     values["dO"] = torch.ones_like(values["O"])
     for kernel in kernels:
         values |= run(kernel, values, sizes)
@@ -232,12 +235,13 @@ def test_what_it_reads_like() -> None:
         "d = coord(M) - coord(N)",
         "seen = (d >= 0 and d <= left) and mine == other",
         "t = tanh(sum(Q * K, D) * scale / cap)",
-        "s = where(seen, cap * t - slope * d, -inf)",
-        "dS = exp(s - lse) * (1 - t ** 2) * (sum(dO * V, E) - delta)",
+        "dS = where(seen, exp(t * cap - lse - d * slope) * (1 - t ** 2) * (sum(dO * V, E) - delta), 0)",
         "dQ = sum(cast(dS, bf16) * K, N) * scale",
     ]
-    assert lines(keys)[-3:] == [
-        "dS = weight * (1 - t ** 2) * (sum(dO * V, E) - delta)",
+    assert lines(keys)[3:] == [
+        "e = exp(t * cap - lse - d * slope)",
+        "dS = where(seen, e * (1 - t ** 2) * (sum(dO * V, E) - delta), 0)",
+        "weight = where(seen, e, 0)",
         "dK = sum(cast(dS, bf16) * Q, M) * scale",
         "dV = sum(cast(weight, bf16) * dO, M)",
     ]
