@@ -33,7 +33,7 @@ from cutegen.ops.op import op_of
 from cutegen.ops.walked import Carried
 
 ROWS, DELTA = "rows", "delta"  # the endings of the kernel before the walks
-_NAMES = {"scores": ("dS",), "weights": ("P", "weight"), "own": ("dX",)}  # of what each element has
+_NAMES = {"scores": ("dS",), "weights": ("P", "weight")}  # of what each element has
 
 
 def backward_of_walk(spec: KernelSpec, wrt: Sequence[str] = (), of_outputs: Sequence[str] = ()) -> Buildable:
@@ -188,7 +188,7 @@ class _Derivation:
     def quantity(self, one: tuple[str, str]) -> _Quantity:
         """A gradient of each element, with names for what its row needs, and the scalars in front of it."""
         outside, rest = outside_of_sums(masked(self.kept.sums[" ".join(one)]))
-        return _Quantity(self.new_name(*_NAMES[one[0]]), self.rows.taken_out(rest), outside)
+        return _Quantity(self.new_name(*_NAMES.get(one[0], (f"g_{one[1]}",))), self.rows.taken_out(rest), outside)
 
     # ---------------------------------------------------------------------------------------------------------- kernels
 
