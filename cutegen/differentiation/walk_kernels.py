@@ -18,6 +18,7 @@ from cutegen.expressions.tree import Binary, Call, Cast, Compute, Expr, Len, Lit
 from cutegen.language.lengths import lengths_of, with_lengths
 from cutegen.language.model import MAX_STATEMENTS, Bench, Expect, KernelSpec, Source, Tensor, Verify
 from cutegen.language.torch_key import TorchOp
+from cutegen.ops.op import op_of
 from cutegen.registry import families, family_of
 
 Line = tuple[str, Expr]
@@ -120,7 +121,8 @@ class Writer:
         sums = {*chosen.gradients.values(), *(meaning for _, meaning in chosen.meanings)}
         sums |= {argument for x in tuple(sums) for atom in inside(x) for argument in atom.arguments}
         presenter = Presenter(self.spec.static, self.given, sums)
-        names = Names([*self.taken, *text.results], set(self.given), {t.name for t in self.tensors})
+        taken = [*self.taken, *text.results, *op_of(self.spec).reserved]
+        names = Names(taken, set(self.given), {t.name for t in self.tensors})
         usable = (*(value.name for value in forward.locals), *forward.products)
         values = {name: with_ways(x, chosen.ways) for name, x in forward.texts.items() if name in usable}
         values |= {name: presenter.plain(of(atom)) for name, atom in text.products.items()}

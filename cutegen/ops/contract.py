@@ -244,9 +244,12 @@ static: {D: 64, E: 64}
         found = walked_of(spec)
         return (*(one.mode for one in found.products), *(found.columns_of(one) for one in found.outer))
 
-    def with_enough(self, spec: KernelSpec, sizes: Mapping[str, int]) -> dict[str, int]:
-        """Under a causal mask each row has an element if there are as many along the walked mode as rows."""
+    def sizes_of_calls(self, spec: KernelSpec, sizes: Mapping[str, int]) -> dict[str, int]:
+        """Few blocks, and as many elements along the walked mode as rows: under a causal mask each row then has one."""
         found = walked_of(spec)
+        free = [mode for mode in (*found.batch, *found.rows[1:], *found.around) if mode not in spec.static]
+        fewer = {mode: min(sizes[mode], number) for number, mode in enumerate(free, 2)}
+        sizes = {**sizes, **{mode: size for mode, size in fewer.items() if size % spec.divisible.get(mode, 1) == 0}}
         step = spec.divisible.get(found.walked, 1)
         most = -(-max(sizes[mode] for mode in (found.walked, *found.rows)) // step) * step
         return {**sizes, found.walked: spec.static.get(found.walked, most)}

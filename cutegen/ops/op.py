@@ -183,8 +183,8 @@ class Op(ABC):
         """Sizes of modes that follow from what is computed, for specs whose `static` does not have them yet."""
         return {}
 
-    def with_enough(self, spec: KernelSpec, sizes: Mapping[str, int]) -> dict[str, int]:
-        """Sizes of a call, enlarged where elements would else be computed from nothing, and be NaN."""
+    def sizes_of_calls(self, spec: KernelSpec, sizes: Mapping[str, int]) -> dict[str, int]:
+        """Small sizes of a call that is differentiated, changed where elements would be NaN, or a call take long."""
         return dict(sizes)
 
     def axes(self, spec: KernelSpec) -> tuple[str, ...]:

@@ -317,6 +317,14 @@ def test_a_tensor_of_two_products_is_left_out_with_the_way_out() -> None:
         buildable(spec, ["K"])
 
 
+def test_sums_that_do_not_fit_in_registers_together_get_a_kernel_each() -> None:
+    wide = contract(LSE, ["s = sum(Q * K, D) * scale", *SOFTMAX], more="static: {D: 256, E: 256}\n")
+    made = buildable(wide, of_outputs=["O"])
+    assert made.refused == {}
+    assert [one.kernel for one in made.made.specs] == [f"attend_bwd_{end}" for end in ("delta", "q", "k", "v")]
+    check(wide, made.made, ["O"])
+
+
 def test_gradients_that_are_asked_for_alone() -> None:
     spec, _ = KINDS["causal, grouped heads"]
     made = buildable(spec, ["V"], ["O"])
