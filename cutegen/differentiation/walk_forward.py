@@ -100,6 +100,8 @@ def bare(node: Expr) -> Expr:
             return Name(node.id)
         case Len():
             return Name(f"{LENGTH}{node.mode}")
+        case Literal_() if isinstance(node.value, bool):  # a condition of numbers, which `annotate` has computed
+            return Binary("==", Literal_(0), Literal_(int(not node.value)))
         case Literal_():
             return Literal_(node.value)
         case Binary() if node.op in ON_FLOATS and node.dtype is not None and node.dtype.is_float:

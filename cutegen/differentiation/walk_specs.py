@@ -178,6 +178,7 @@ class _Derivation:
         if name in self.found.own:
             across = {*tensor.modes} == {*self.walked.batch, *self.forward.along}
             places.append(_Place(("own", name), "", across))
+        places = [place for place in places if self.kept.sums[" ".join(place.quantity)].terms]  # others are 0
         if len(places) > 1:
             message = f"`{name}` is in several products: its gradient is the sum of what several kernels give"
             help = "give the kernel a tensor for each, and pass the same one: torch adds up their gradients"

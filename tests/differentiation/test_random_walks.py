@@ -63,7 +63,8 @@ def hold(compute: Sequence[str], seed: int) -> None:
     try:
         made = backward(spec)
     except DifferentiationError as error:
-        assert "depends on" in error.message, error.message
+        cancelled = "`Q`" not in error.message  # as in x - x: without scores no kernel walks
+        assert cancelled or "depends on" in error.message, error.message
         return
     check(spec, made, seed=seed, sizes={"M": 4, "N": 4}, fixed={"a": torch.tensor(1.5, dtype=torch.float64)})
 

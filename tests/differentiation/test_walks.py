@@ -139,6 +139,7 @@ KINDS: dict[str, tuple[KernelSpec, set[str]]] = {
         ),
         set(),
     ),
+    "conditions of numbers": (attention(["s = where(1 > 0.5, sum(Q * K, D) * scale, 0.5)"], {}), set()),
     "rounded scores": (attention(["s = cast(sum(Q * K, D) * scale, bf16)"], {}), set()),
     "a temperature of queries and a sink": (
         attention(
