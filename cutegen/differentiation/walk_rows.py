@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 
 from cutegen.differentiation.cost import common, without
+from cutegen.differentiation.folding import changes
 from cutegen.differentiation.rebuilding import rebuilt
 from cutegen.expressions.sums import Atom, Powers, Sum, Term, add, call, indicator, inside, named, of, scaled, spread
 from cutegen.language.modes import Lengths
@@ -99,6 +100,33 @@ def existing(x: Sum, lengths: Lengths) -> Sum:
     place = of(Atom("coord", lengths.mode, modes=frozenset([lengths.mode])))
     exists = indicator(call("<", [place, of(named(lengths.used, [lengths.of]))]))
     return spread(x, exists)
+
+
+def by_weight(x: Sum, name: str, weight: Sum) -> Sum | None:
+    """A sum as a product with a weight, by its name, where each of its terms has the weight's factors; else None."""
+    if len(weight.terms) != 1:
+        return None
+    atom = named(name, weight.modes)
+    change, _ = next(changes(atom, weight))
+    found = change(x)
+    return found if found.terms and all(term.power(atom) == 1 for term in found.terms) else None
+
+
+def logarithm_in(weight: Sum) -> str | None:
+    """The value of rows that a weight exp(s - lse) is relative to, where a condition excludes elements: NaN if it
+    excludes all of a row.
+    """
+    exponents = [a.arguments[0] for a in weight.atoms() if a.kind == "call" and a.name == "exp"]
+    if not any(atom.kind == "indicator" for atom in weight.atoms()) or len(exponents) != 1:
+        return None
+    terms = (term for term in exponents[0].terms if term.number == -1 and len(term.powers) == 1)
+    atoms = (term.powers[0][0] for term in terms if term.powers[0][1] == 1)
+    return next((atom.name for atom in atoms if atom.kind == "name" and atom.modes), None)
+
+
+def of_rows_with_elements(x: Sum, logarithm: Sum) -> Sum:
+    """A value of rows, and 0 for rows without any element: their logarithm is no number above minus infinity."""
+    return spread(x, indicator(call(">", [logarithm, of(named("-inf"))])))
 
 
 def masked(x: Sum) -> Sum:

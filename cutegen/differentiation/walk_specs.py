@@ -23,9 +23,17 @@ from cutegen.differentiation.walk_forward import WalkedForward, choices_as_facto
 from cutegen.differentiation.walk_gradient import Chain, WalkGradient
 from cutegen.differentiation.walk_kept import Kept, kept, refuse_missing
 from cutegen.differentiation.walk_kernels import Text, Total, Writer
-from cutegen.differentiation.walk_rows import RowValues, existing, masked, outside_of_sums
+from cutegen.differentiation.walk_rows import (
+    RowValues,
+    by_weight,
+    existing,
+    logarithm_in,
+    masked,
+    of_rows_with_elements,
+    outside_of_sums,
+)
 from cutegen.dtypes import Dtype
-from cutegen.expressions.sums import NoForm, Sum, Term
+from cutegen.expressions.sums import NoForm, Sum, Term, named, of
 from cutegen.language.diagnostics import Diagnostic
 from cutegen.language.lengths import lengths_of
 from cutegen.language.model import KernelSpec, Tensor
@@ -83,6 +91,7 @@ class _Derivation:
         self.refused: dict[str, Diagnostic] = {}
         self.columns = tuple(dict.fromkeys(self.walked.columns_of(one) for one in self.walked.outer))
         self.rows = RowValues(self.forward.rows, self.columns, self.new_name)
+        self.logarithm: str | None = None  # of the sums of rows, which is NaN for rows without any element
 
     def new_name(self, *wanted: str) -> str:
         """A name that nothing has yet: the first of the wanted ones that is free, or the last with a number."""
@@ -252,11 +261,25 @@ class _Derivation:
             totals[self.made_of[name]] = Total(tensor, quantity.name, partner, along, quantity.outside)
             outputs.append(replace(tensor, name=self.made_of[name], role="out"))
         ending = ("_" * any(len(name) > 1 for name in places)).join(name.lower() for name in places)
+        results = results if lengths else self.with_weights(results)  # behind a length a product may be NaN
         made = " and ".join(self.made_of[name] for name in places)
         way = f"summed along {' and '.join(dict.fromkeys(m for t in totals.values() for m in t.along))}"
         summary = f"Backward pass of {self.spec.kernel}, {made}, {way}."
         text = Text(results, totals, self.rows.products)
         return self.writer.kernel(f"{SUFFIX}_{ending}", summary, text, outputs, across)
+
+    def with_weights(self, results: Mapping[str, Sum]) -> dict[str, Sum]:
+        """The values of elements, said with the weights among them: a product with a weight is 0 where that is. What
+        rows without any element have must be a number then.
+        """
+        found, weights = dict(results), {one.name for key, one in self.quantities.items() if key[0] == "weights"}
+        for weight in (name for name in results if name in weights):
+            for name in (name for name in results if name not in weights):
+                said = by_weight(found[name], weight, results[weight])
+                if said is not None:
+                    found[name] = said
+                    self.logarithm = self.logarithm or logarithm_in(results[weight])
+        return found
 
     def order(self, across: bool) -> tuple[str, ...]:
         """The modes of elements in the order in which a walk sums them, the innermost first."""
@@ -267,7 +290,11 @@ class _Derivation:
 
     def row_kernel(self, used: set[str]) -> KernelSpec | None:
         """The kernel that runs before the walks: values that they read, and gradients that need no walk."""
-        values = {name: x for name, x in {**self.arriving, **self.rows.values}.items() if name in used}
+        rows = self.rows.values
+        if self.logarithm is not None:
+            logarithm = of(named(self.logarithm, self.forward.rows))
+            rows = {name: of_rows_with_elements(x, logarithm) for name, x in rows.items()}
+        values = {name: x for name, x in {**self.arriving, **rows}.items() if name in used}
         made = {name: self.ended(name) for name in self.found.ends}
         for name in made:
             alone = self.row_spec({**values, self.made_of[name]: made[name]}, [name])

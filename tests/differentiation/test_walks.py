@@ -256,7 +256,7 @@ def test_the_specs_that_are_kept_here_say_the_same(kind: str) -> None:
 def test_what_it_reads_like() -> None:
     spec, _ = KINDS["softcap, ALiBi and a window of documents"]
     rows, queries, keys = buildable(spec, of_outputs=["O"]).made.specs
-    assert (rows.op, lines(rows)) == ("rowwise", ["delta = sum(dO * O, E)"])
+    assert (rows.op, lines(rows)) == ("rowwise", ["delta = where(lse > -inf, sum(dO * O, E), 0)"])
     assert lines(queries) == [
         "d = coord(M) - coord(N)",
         "seen = (d >= 0 and d <= left) and mine == other",
@@ -265,9 +265,8 @@ def test_what_it_reads_like() -> None:
         "dQ = sum(cast(dS, bf16) * K, N) * scale",
     ]
     assert lines(keys)[3:] == [
-        "e = exp(t * cap - lse - d * slope)",
-        "dS = where(seen, e * (1 - t ** 2) * (sum(dO * V, E) - delta), 0)",
-        "weight = where(seen, e, 0)",
+        "weight = where(seen, exp(t * cap - lse - d * slope), 0)",
+        "dS = weight * (1 - t ** 2) * (sum(dO * V, E) - delta)",
         "dK = sum(cast(dS, bf16) * Q, M) * scale",
         "dV = sum(cast(weight, bf16) * dO, M)",
     ]

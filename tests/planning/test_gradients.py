@@ -344,6 +344,6 @@ def test_the_kernels_that_grad_writes_for_attention_are_the_gradient_of_its_op()
         found, problems = gradients_of(of, kernels)
         assert problems == [] and [[*one.made] for one in found] == [[], ["dQ"], ["dK", "dV"]]
     module = generate(text, "specs/x.yaml", beside=kernels).modules[0].text  # where lse has a gradient as well
-    assert "do.contiguous(), dlse.contiguous().permute(0, 3, 1, 2), o\n" in module
+    assert "do.contiguous(), dlse.contiguous().permute(0, 3, 1, 2), o, lse.permute(0, 3, 1, 2)\n" in module
     assert max(map(len, module.splitlines())) <= 120
     assert "dq = torch.ops.my.attention_bwd_q(_aligned_rows(do, 8), q, k, v, lse, delta, scale)" in module
