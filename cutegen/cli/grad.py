@@ -29,6 +29,9 @@ from cutegen.exits import OK
 def grad(spec: Path, wrt: str | None, of_outputs: str | None, kernel: str | None, out: Path | None, form: str) -> None:
     """Write the spec of a kernel's backward: the statements of `compute`, differentiated symbolically.
 
+    The backward of a contraction, such as attention, is several kernels in one file: the gradients by its left and by
+    its right factors, and before them the values of rows that these need.
+
     It reads dY for every output Y, and writes dX for every input X, summed along the modes along which X broadcasts. It
     reads outputs of the forward instead of computing them again if that saves a reduction, a function or bytes; 16-bit
     outputs only where torch does the same. With --of, the other outputs are saved for the backward only, like the rstd
@@ -59,8 +62,8 @@ def grad(spec: Path, wrt: str | None, of_outputs: str | None, kernel: str | None
         names = ", ".join(forward.kernel for forward in found)
         raise Refusal(f"there is no kernel `{kernel}` in {asked}", f"its kernels are {names}")
     found_backwards = [buildable(forward, _names(wrt), _names(of_outputs)) for forward in forwards]
-    backwards = [one.made for one in found_backwards]
-    texts = [write_spec(made.spec) for made in backwards]
+    made = [(of, one, spec) for of, one in zip(forwards, found_backwards, strict=True) for spec in one.made.specs]
+    texts = [write_spec(spec) for _, _, spec in made]
     whole = "---\n".join(texts)
     if out is not None:
         write_again(out, whole)
@@ -68,13 +71,13 @@ def grad(spec: Path, wrt: str | None, of_outputs: str | None, kernel: str | None
     if form == "json":
         kernels = [
             {
-                "kernel": one.made.spec.kernel,
+                "kernel": spec.kernel,
                 "of": forward.kernel,
                 "text": text,
                 "without": list(one.made.without),
                 "refused": {name: as_json(why) for name, why in one.refused.items()},
             }
-            for forward, one, text in zip(forwards, found_backwards, texts, strict=True)
+            for (forward, one, spec), text in zip(made, texts, strict=True)
         ]
         diagnostics = [as_json(d) for d in gathered.diagnostics]
         said = {"verb": "grad", "spec": asked, "diagnostics": diagnostics, "kernels": kernels, "written": written}

@@ -136,7 +136,7 @@ def _gradient(spec: KernelSpec, gradients: Sequence[Gradient], taken: Sequence[T
     if constant:
         keeps.append(call("ctx.mark_non_differentiable(", constant, ")", 4))
     return {
-        "kernels": [one.by.kernel for one in gradients],
+        "says": _docstring([one.by.kernel for one in gradients]),
         "ops": [(one.by.kernel, *str(one.by.torch.op).split("::")) for one in gradients],
         "keeps": keeps,
         "head": call("def _gradient(", ["ctx", *arriving], ") -> tuple:", 0),
@@ -148,6 +148,15 @@ def _gradient(spec: KernelSpec, gradients: Sequence[Gradient], taken: Sequence[T
         ],
         "aligned_rows": ALIGNED_ROWS if any(f"{ALIGNED_ROWS}(" in line for line in calls) else "",
     }
+
+
+def _docstring(kernels: Sequence[str]) -> str:
+    """The docstring of the function that computes a gradient, indented by 4; on several lines where it is long."""
+    flat = f'"""The gradients of the arguments, by `{"` and `".join(kernels)}`."""'
+    if 4 + width_of(flat) <= WIDTH:
+        return flat
+    lines = [f"    - `{name}`" for name in kernels]
+    return "\n".join(['"""The gradients of the arguments, by these kernels.', "", *lines, '    """'])
 
 
 class _Variables:
@@ -195,14 +204,17 @@ def _returned(items: Sequence[str]) -> str:
 
 def _call(gradient: Gradient, variables: _Variables) -> list[str]:
     """The statements that call the op of one kernel of a gradient."""
-    by, own = gradient.by, {t.name: t for t in _inferred(gradient.of).tensors}
+    by, known = gradient.by, {t.name: (t, t.argument) for t in _inferred(gradient.of).tensors}
+    for one in gradient.before:
+        made = ((t, variables.of(t.name)) for t in _inferred(one).outputs)
+        known |= {tensor.name: (tensor, text) for tensor, text in made if tensor.name in gradient.taken}
     arguments = []
     for tensor in (t for t in _inferred(by).tensors if t.reads):
-        like = own.get(tensor.name)
-        if like is not None and tensor.name not in gradient.given:
+        if tensor.name in known and tensor.name not in gradient.given:
+            like, text = known[tensor.name]
             more = _unit(tensor) if (tensor.align or 1) > (like.align or 1) else 1
             fits = more == 1 and contiguous(tensor) == contiguous(like)
-            text = like.argument if fits else _placed(like.argument, tensor, like.shape, more)
+            text = text if fits else _placed(text, tensor, like.shape, more)
         else:
             like = gradient.given[tensor.name]
             text = _placed(variables.of(GRADIENT + like.name), tensor, like.shape, _unit(tensor))

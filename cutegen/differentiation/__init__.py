@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from cutegen.differentiation.backward import Backward, backward
-from cutegen.differentiation.buildable import Buildable, buildable
+from cutegen.differentiation.asking import Backward, Buildable
+from cutegen.differentiation.backward import backward
+from cutegen.differentiation.buildable import buildable
 from cutegen.differentiation.reverse import DifferentiationError
 
 __all__ = ["Backward", "Buildable", "DifferentiationError", "backward", "buildable"]

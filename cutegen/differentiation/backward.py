@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from cutegen.differentiation.asking import (
+    SUFFIX,
+    Backward,
+    GradientNames,
+    given_outputs,
+    kernel_name,
+    wanted_tensors,
+)
 from cutegen.differentiation.choosing import PRODUCT, Chosen, Value, choose
 from cutegen.differentiation.columns import over_rows
 from cutegen.differentiation.joining import Joint
 from cutegen.differentiation.presenting import Presenter
 from cutegen.differentiation.reverse import DifferentiationError, gradients
+from cutegen.differentiation.walk_specs import backward_of_walk
 from cutegen.differentiation.writing import Names, renamed, statements, text_of, with_functions, with_ways
 from cutegen.expressions.annotating import annotate
 from cutegen.expressions.named_numbers import with_named_numbers
@@ -19,7 +28,7 @@ from cutegen.expressions.sums import Atom, NoForm, Sum, inside, named, of, total
 from cutegen.expressions.tree import Compute, Expr, Reduce, Scan, Select, walk
 from cutegen.expressions.widths import is_whole
 from cutegen.language.model import MAX_STATEMENTS, Bench, Expect, KernelSpec, Source, Tensor, Verify
-from cutegen.language.names import MAX_KERNEL_NAME, MAX_NAME, suggestion
+from cutegen.language.names import MAX_NAME
 from cutegen.language.tensor import with_elements
 from cutegen.language.torch_key import TorchOp
 from cutegen.lint import check
@@ -30,17 +39,7 @@ from cutegen.registry import families
 from cutegen.views.cuts import argument_of, is_covered
 from cutegen.views.sizes import computed_modes
 
-SUFFIX = "_bwd"
 AFTER = "_after"  # ends the name of what the forward left in a tensor that it also read
-
-
-@dataclass(frozen=True)
-class Backward:
-    """The spec of a backward, and the tensors that could have had a gradient and have none."""
-
-    spec: KernelSpec
-    without: tuple[str, ...] = ()
-    summed: tuple[str, ...] = ()  # of those, whose gradients are sums over places or blocks
 
 
 def backward(spec: KernelSpec, wrt: Sequence[str] = (), of_outputs: Sequence[str] = ()) -> Backward:
@@ -54,15 +53,15 @@ def backward(spec: KernelSpec, wrt: Sequence[str] = (), of_outputs: Sequence[str
         ops = dict.fromkeys(family.op.name for family in families() if family.op.differentiable)
         message = f"{spec.kernel} has `op: {spec.op}`, whose statements are not differentiated"
         raise DifferentiationError(message, f"ops that are: {', '.join(ops)}")
-    if len(spec.kernel) + len(SUFFIX) > MAX_KERNEL_NAME:
-        message = f"the backward of {spec.kernel} would have a name of more than {MAX_KERNEL_NAME} characters"
-        raise DifferentiationError(message, "give the kernel a shorter name")
+    if op_of(spec).walks:
+        return backward_of_walk(spec, wrt, of_outputs).made
+    kernel_name(spec)
     _refuse_along(spec)
     names = {argument.name: argument.names for argument in spec.by_argument.tensors}
     wrt, of_outputs = ([n for name in some for n in names.get(name, (name,))] for some in (wrt, of_outputs))
     spec = spec.by_view
-    wanted = _wanted(spec, wrt)
-    given = _given(spec, of_outputs)
+    wanted = wanted_tensors(spec, wrt)
+    given = given_outputs(spec, of_outputs)
     try:
         made = _Backward(_Forward(spec, Joint.of(spec, wanted)), wanted, given, bool(wrt)).made()
     except NoForm as error:
@@ -83,54 +82,6 @@ def _refuse_along(spec: KernelSpec) -> None:
             message = f"`{node.function}` has no gradient here: what is kept of a row goes back to its places in it"
             help = "`torch.zeros_like(x).scatter_(-1, places, g)` is the gradient, of the places that `argtopk` gives"
             raise DifferentiationError(message, help)
-
-
-def _given(spec: KernelSpec, names: Sequence[str]) -> tuple[str, ...]:
-    """The outputs whose gradients the backward is given."""
-    able = [tensor.name for tensor in spec.outputs if tensor.dtype.is_float]
-    for name in names:
-        if name not in able:
-            help = suggestion(name, able, "outputs that have one")
-            raise DifferentiationError(f"`{name}` is not an output of floats, so it has no gradient", help)
-    if not able:
-        raise DifferentiationError(f"{spec.kernel} writes no floats, so there is nothing to differentiate")
-    return tuple(name for name in able if not names or name in names)
-
-
-def _wanted(spec: KernelSpec, wrt: Sequence[str]) -> tuple[Tensor, ...]:
-    """The tensors that are asked for, in the spec's order."""
-    tensors = {tensor.name: tensor for tensor in spec.tensors}
-    able = [tensor for tensor in spec.tensors if tensor.reads and tensor.dtype.is_float]
-    help = f"tensors that can have one: {', '.join(tensor.name for tensor in able)}" if able else None
-    for name in wrt:
-        if name in [scalar.name for scalar in spec.scalars]:
-            message = f"`{name}` is a scalar, and a kernel writes tensors: it has no gradient here"
-            raise DifferentiationError(message, f"make `{name}` a tensor that broadcasts, as one of `shape: [M]` does")
-        if name not in tensors:
-            raise DifferentiationError(f"{spec.kernel} has no tensor `{name}`", suggestion(name, tensors))
-        if not tensors[name].reads:
-            raise DifferentiationError(f"`{name}` is written and not read: it has no gradient", help)
-        if not tensors[name].dtype.is_float:
-            message = f"`{name}` has whole numbers, {tensors[name].dtype.value}: it has no gradient"
-            raise DifferentiationError(message, help)
-    if not able:
-        raise DifferentiationError(f"{spec.kernel} reads no tensor of floats, so there is nothing to differentiate by")
-    chosen = tuple(tensor for tensor in able if not wrt or tensor.name in wrt)
-    taken = [tensor for tensor in chosen if tensor.at]
-    if taken and (wrt or len(taken) == len(chosen)):
-        indices = [index for _, index in taken[0].at]
-        named = " and ".join(f"`{index}`" for index in indices)
-        message = f"`{taken[0].name}` is read at the places of {named}: its gradient adds up what equal places give"
-        adding = "index_add_" if len(indices) == 1 else "index_put_(..., accumulate=True)"
-        elements = f"{taken[0].name}[{', '.join(indices)}]"
-        help = f"their order is not fixed: use `{adding}` of torch on the gradient of `{elements}`"
-        raise DifferentiationError(message, help)
-    blocked = [tensor for tensor in chosen if tensor.blocks]
-    if blocked and (wrt or len(blocked) == len(chosen)):
-        name, of = blocked[0].name, blocked[0].blocks[0].of
-        message = f"`{name}` has a value for each block of {of}: its gradient is a sum over each"
-        raise DifferentiationError(message, "write the gradient of each element, and sum views of blocks in torch")
-    return tuple(tensor for tensor in chosen if not (tensor.at or tensor.blocks))
 
 
 class _Forward:
@@ -216,24 +167,10 @@ class _Backward:
     def __init__(self, forward: _Forward, wanted: tuple[Tensor, ...], given: tuple[str, ...], asked: bool) -> None:
         """`asked`: a gradient that there is not is an error."""
         self.forward, self.wanted, self.asked, self.spec = forward, wanted, asked, forward.spec
-        self.taken = {name.lower() for name in self._names()}
-        self.given = {name: self._gradient_of(name) for name in given}
-        self.made_of = {tensor.name: self._gradient_of(tensor.name, "_before" * tensor.writes) for tensor in wanted}
+        self.names = GradientNames(self.spec)
+        self.given = {name: self.names.of(name) for name in given}
+        self.made_of = {tensor.name: self.names.of(tensor.name, "_before" * tensor.writes) for tensor in wanted}
         self.arguments = {argument.name: argument for argument in self.spec.arguments if argument.views}
-
-    def _names(self) -> Iterator[str]:
-        spec = self.spec
-        yield from (tensor.name for tensor in (*spec.tensors, *spec.arguments))
-        yield from (scalar.name for scalar in spec.scalars)
-        yield from (*spec.compute.targets, *spec.modes)
-
-    def _gradient_of(self, name: str, end: str = "") -> str:
-        found = next(n for n in (f"d{name}{end}", f"grad_{name}{end}", "") if n.lower() not in self.taken)
-        if not found or len(found) > MAX_NAME:
-            why = "is too long" if found else "is taken"
-            raise DifferentiationError(f"there is no name for the gradient of `{name}`: `d{name}{end}` {why}")
-        self.taken.add(found.lower())
-        return found
 
     def made(self) -> Backward:
         """The backward's spec."""
@@ -250,7 +187,7 @@ class _Backward:
         results = {self.made_of[name]: x for name, x in found.items()}
         chosen = choose(results, self.forward.values, self.forward.kept, self.forward.overwritten, read)
         lines = self._lines(chosen)
-        return Backward(self._spec(chosen, lines), without)
+        return Backward((self._spec(chosen, lines),), without)
 
     def _found(self) -> dict[str, Sum]:
         """The gradients, by the names of the tensors that they are of."""
@@ -277,7 +214,7 @@ class _Backward:
         sums |= {argument for x in tuple(sums) for atom in inside(x) for argument in atom.arguments}
         presenter = Presenter(forward.joint.sizes(spec.static), self.given.values(), sums)
         tensors = {*self.given.values(), *self.made_of.values(), *(tensor.name for tensor in spec.tensors)}
-        names = Names([*self._names(), *forward.texts], set(self.given.values()), tensors)
+        names = Names([*self.names.own, *forward.texts], set(self.given.values()), tensors)
         own: dict[str, str] = {}
         texts = {name: x for name, x in forward.texts.items() if name not in chosen.kept}
         values = {name: with_ways(x, chosen.ways) for name, x in texts.items()}
@@ -321,14 +258,14 @@ class _Backward:
             names = [tensor.name for tensor in self.wanted if self.made_of[tensor.name] in chosen.gradients]
             message = f"the gradients of {' and '.join(names)} have different modes, and nothing is reduced"
             raise DifferentiationError(message, f"write a kernel for each: `--wrt {names[0]}`")
-        able = (family for family in families() if family.op.differentiable)
+        able = (family for family in families() if family.op.differentiable and not family.op.walks)
         family = next(family for family in able if family.op.has_reductions == reduces)
         modes = {mode for tensor in tensors for mode in tensor.shape} | {*computed_modes(arguments)}
         made = " and ".join(chosen.gradients)
         given = ", ".join(tensor.name for tensor in tensors if tensor.name in self.given.values())
         made_spec: KernelSpec = replace(
             spec,
-            kernel=f"{spec.kernel}{SUFFIX}",
+            kernel=kernel_name(spec),
             summary=f"Backward pass of {spec.kernel}, {made} from {given}.",
             op=family.op.name,
             tensors=arguments,
@@ -395,6 +332,6 @@ class _Backward:
             name = f"d{argument.name}{'_before' * argument.writes}"
         else:
             name = f"{argument.name}{AFTER * tensor.name.endswith(AFTER)}"
-        if name not in self.arguments and (name.lower() in self.taken or len(name) > MAX_NAME):
+        if name not in self.arguments and (name.lower() in self.names.taken or len(name) > MAX_NAME):
             raise DifferentiationError(f"there is no name for the gradient of `{argument.name}`: `{name}` is taken")
         return name

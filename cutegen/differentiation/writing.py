@@ -155,7 +155,7 @@ class _Draft:
         for group in (self.results, self.values):
             for other, value in group.items():
                 if other != name:
-                    group[other] = _replaced(value, lambda node: Name(name) if node == x else None)
+                    group[other] = replaced(value, lambda node: Name(name) if node == x else None)
         self.values[name] = x
 
     def inline(self) -> None:
@@ -167,7 +167,7 @@ class _Draft:
                 continue
             group = self.results if users[0] in self.results else self.values
             value = self.values[name]
-            whole = _replaced(needed[users[0]], lambda node: value if node == Name(name) else None)  # noqa: B023
+            whole = replaced(needed[users[0]], lambda node: value if node == Name(name) else None)  # noqa: B023
             if len(text_of(users[0], whole)) <= LONGEST:
                 group[users[0]] = whole
 
@@ -197,19 +197,20 @@ class _Draft:
             long = next((each for each in self.ordered() if len(text_of(*each)) > LONGEST), None)
             if long is None:
                 return
-            sizes = {node: len(_text(node)) for node in walk(long[1]) if _is_worth_a_name(node)}
+            sizes = {node: len(expression(node)) for node in walk(long[1]) if _is_worth_a_name(node)}
             parts = [node for node, length in sizes.items() if length >= _LEAST and node != long[1]]
             if not parts:
                 return
-            self.name(min(parts, key=lambda node: abs(2 * sizes[node] - len(_text(long[1])))))
+            self.name(min(parts, key=lambda node: abs(2 * sizes[node] - len(expression(long[1])))))
 
 
 def text_of(name: str, x: Expr) -> str:
     """A statement as a line."""
-    return f"{name} = {_text(x)}"
+    return f"{name} = {expression(x)}"
 
 
-def _text(x: Expr) -> str:
+def expression(x: Expr) -> str:
+    """An expression as text."""
     return ast.unparse(ast.fix_missing_locations(ast.Expression(_syntax(x))))
 
 
@@ -254,7 +255,7 @@ def _syntax(x: Expr) -> ast.expr:
 
 def renamed(x: Expr, names: Mapping[str, str]) -> Expr:
     """An expression with other names."""
-    return _replaced(x, lambda node: Name(names.get(node.id, node.id)) if isinstance(node, Name) else None)
+    return replaced(x, lambda node: Name(names.get(node.id, node.id)) if isinstance(node, Name) else None)
 
 
 def with_ways(x: Expr, functions: Collection[str]) -> Expr:
@@ -265,9 +266,9 @@ def with_ways(x: Expr, functions: Collection[str]) -> Expr:
             return None
         argument = with_ways(node.arguments[0], functions)
         whole = parse(f"_ = {WAYS[node.function]}").value
-        return _replaced(whole, lambda part: argument if isinstance(part, Name) else None)
+        return replaced(whole, lambda part: argument if isinstance(part, Name) else None)
 
-    return _replaced(x, other)
+    return replaced(x, other)
 
 
 def with_functions(x: Expr, whole: Callable[[Expr], bool]) -> Expr:
@@ -278,21 +279,21 @@ def with_functions(x: Expr, whole: Callable[[Expr], bool]) -> Expr:
             return None
         return Call(ON_FLOATS[node.op], (with_functions(node.left, whole), with_functions(node.right, whole)))
 
-    return _replaced(x, function)
+    return replaced(x, function)
 
 
-def _replaced(x: Expr, change: Callable[[Expr], Expr | None]) -> Expr:
+def replaced(x: Expr, change: Callable[[Expr], Expr | None]) -> Expr:
     """An expression with parts changed; None leaves a part, and looks inside."""
     changed = change(x)
     if changed is not None:
         return changed
     match x:
         case Unary() | Cast() | Along():
-            return replace(x, x=_replaced(x.x, change))
+            return replace(x, x=replaced(x.x, change))
         case Binary():
-            return replace(x, left=_replaced(x.left, change), right=_replaced(x.right, change))
+            return replace(x, left=replaced(x.left, change), right=replaced(x.right, change))
         case Call():
-            return replace(x, arguments=tuple(_replaced(argument, change) for argument in x.arguments))
+            return replace(x, arguments=tuple(replaced(argument, change) for argument in x.arguments))
     return x
 
 

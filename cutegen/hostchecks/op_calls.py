@@ -115,8 +115,8 @@ def calls(host: Host) -> Iterator[OpCall]:
     be.
     """
     spec = host.spec
-    first = small(spec)
-    second = _larger(spec, first)
+    first = op_of(spec).sizes_of_calls(spec, small(spec))
+    second = op_of(spec).sizes_of_calls(spec, _larger(spec, first))
     layouts: tuple[Layout, Layout] = ("padded", "compact" if compact_allowed(spec, second) else "offset")
     for number, (layout, sizes) in enumerate(zip(layouts, (first, second), strict=True)):
         case = Case("op", "calls of the op", sizes, layout, "integers", 61 + number)

@@ -10,6 +10,7 @@ from cutegen.dtypes import Dtype
 from cutegen.expressions.tree import Cast, walk
 from cutegen.hostchecks.arriving import strided
 from cutegen.hostchecks.op_calls import OpCall, made
+from cutegen.hostchecks.op_chains import Chain
 from cutegen.reference.autograd import differentiate
 from cutegen.reference.bounds import evaluate
 from cutegen.reference.packed import of_arguments
@@ -47,17 +48,14 @@ def _differs(kernels: Sequence[Gradient], call: OpCall, positive: bool) -> str:
         if t.name in followed
     }
     right = differentiate(spec, values, call.scalars, given, wanted)
+    chain = Chain()
     for one in kernels:
-        own = {t.name: t for t in one.saved}
-        tensors = {}
-        for tensor in (t for t in one.by.by_argument.tensors if t.reads):
-            like = own.get(tensor.name) or one.given[tensor.name]
-            source = given[like.name] if tensor.name not in own else {**right.outputs, **values}[like.name]
-            tensors[tensor.name] = strided(source, like.shape, tensor.shape)
+        tensors = chain.inputs(one, {**right.outputs, **values}, given)
         scalars = {s.name: call.scalars[s.name] for s in one.by.scalars}
         expected = of_arguments(one.by, evaluate(one.by, tensors, scalars), tensors)
-        for name, result in expected.items():
-            like, by = one.made[name], one.by.by_argument.tensor(name)
+        chain.pass_on(one, {name: result.value for name, result in expected.items()})
+        for name, like in one.made.items():
+            result, by = expected[name], one.by.by_argument.tensor(name)
             value, bound = (strided(x, by.shape, like.shape) for x in (result.value, result.bound))
             if text := _compared(value, bound, right.gradients[like.name], _narrowest(one), by.dtype):
                 what = f"of `{like.name}`, which `{one.by.kernel}` computes as `{name}`"

@@ -18,13 +18,14 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from cutegen import contract
-from cutegen.autograd import Gradient
+from cutegen.autograd import Gradient, gradients_by
 from cutegen.codegen.generate import Module, module_of
 from cutegen.hostchecks import op_calls, op_derivatives, op_sizes
 from cutegen.hostchecks.arriving import arriving, changed, strided
 from cutegen.hostchecks.asked import family_of
 from cutegen.hostchecks.judging import Check, Host, NotRun, same_bits
 from cutegen.hostchecks.op_calls import OpCall
+from cutegen.hostchecks.op_chains import Chain, results, unlike
 from cutegen.hostchecks.opchecks import IN_GRAPHS, opcheck, possible
 from cutegen.language.diagnostics import SpecError
 from cutegen.language.model import KernelSpec
@@ -66,7 +67,7 @@ def _differentiated(host: Host) -> str:
         with ExitStack() as stack:
             folder = Path(stack.enter_context(TemporaryDirectory(prefix="cutegen-gradients-")))
             modules = [_module(host, one, folder) for one in kernels]
-            resolved = [Gradient(spec, one.spec) for one, _ in modules]
+            resolved = gradients_by(spec, [one.spec for one, _ in modules])
             if problem := op_derivatives.problem(resolved, next(op_calls.calls(host))):
                 return problem
             _check_import(host)
@@ -229,20 +230,19 @@ class _Trial:
         """The gradients of inputs, by their names, as the kernels compute them of what they are to be given."""
         import torch
 
-        found = {}
+        found, chain = {}, Chain()
+        arrived = {t.name: given.get(t.name, torch.zeros_like(done.kept[t.name])) for t in self.followed}
         for one in self.kernels:
-            own = {t.name: t for t in one.saved}
-            tensors = {}
-            for tensor in (t for t in one.by.by_argument.tensors if t.reads):
-                like = own.get(tensor.name) or one.given[tensor.name]
-                value = done.kept[like.name]
-                if tensor.name not in own:
-                    value = given.get(like.name, torch.zeros_like(value))
-                tensors[tensor.name] = strided(value, like.shape, tensor.shape)
+            tensors = chain.inputs(one, done.kept, arrived)
             scalars = {s.name: done.call.scalars[s.name] for s in one.by.scalars}
             expected = of_arguments(one.by, evaluate(one.by, tensors, scalars), tensors)
-            for name, result in expected.items():
-                like, by = one.made[name], one.by.by_argument.tensor(name)
+            if one.passed:
+                actual = results(one.by, tensors, scalars)
+                for problem in unlike(one, expected, actual):
+                    raise _Wrong(problem)
+                chain.pass_on(one, actual)
+            for name, like in one.made.items():
+                result, by = expected[name], one.by.by_argument.tensor(name)
                 rounded = cast(Bounded(result.value, result.bound, by.dtype), like.dtype)
                 value, bound = (strided(x, by.shape, like.shape) for x in (rounded.value, rounded.error))
                 found[like.name] = Expected(value, bound)

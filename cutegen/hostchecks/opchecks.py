@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from cutegen.hostchecks import op_calls
@@ -47,9 +48,10 @@ def _in_graphs(op: Any, places: tuple[Any, ...], named: dict[str, Any]) -> Excep
         results = () if found is None else found if isinstance(found, tuple) else (found,)
         return tuple(sorted(results, key=lambda result: not result.is_floating_point()))
 
+    equal = partial(torch.testing.assert_close, equal_nan=True)
     check: Any = vars(optests)["aot_autograd_check"]  # of which `opcheck` consists here; torch exports nothing else
     try:
-        check(called, places, named, dynamic=True, check_gradients="auto")
+        check(called, places, named, dynamic=True, assert_equals_fn=equal, check_gradients="auto")
     except Exception as error:
         return error
     return None

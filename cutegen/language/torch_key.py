@@ -45,6 +45,7 @@ class TorchOp:
         OneOrMore(most=16, longest=MAX_KERNEL_NAME),
         "The kernel, in the same folder, that computes the gradient, or a list of kernels that each compute the "
         "gradients of some inputs. They have ops as well, read tensors of this kernel and the gradients of its "
-        "outputs, `dY` of `Y`, and write the gradients of inputs, `dX` of `X`.",
+        "outputs, `dY` of `Y`, and write the gradients of inputs, `dX` of `X`. They may also read other outputs of "
+        "kernels before them in the list.",
         default=(),
     )

@@ -68,7 +68,7 @@ class Contract(Op):
     name = "contract"
     called = ("attention", "sdpa", "flash_attention", "einsum")
     summary = "products `sum(Q * K, D)`, and products of what is computed from them, as in attention and its gradients"
-    has_reductions = has_lengths = takes_lengths = True
+    has_reductions = has_lengths = takes_lengths = differentiable = walks = True
     rate = "TFLOP/s"
     reserved = frozenset((
         "acc_mn", "acc_O", "acc_S", "add_parts", "ahead", "as_factor", "base", "batch", "before", "beyond", "BLK_KEYS",
@@ -177,6 +177,9 @@ static: {D: 64, E: 64}
                 message = f"`{tensor.name}` has the mode `{extra[0]}`, which no score and no output has"
                 ctx.say("CG129", message, "tensors", tensor.name, "shape", tensor.shape.index(extra[0]))
 
+    def walk(self, spec: KernelSpec) -> Walked:
+        return walked_of(spec)
+
     def lead(self, spec: KernelSpec) -> Tensor:
         """A tensor of all modes, which is nowhere in memory: those of rows, the walked one, those that are summed."""
         found = walked_of(spec)
@@ -240,6 +243,16 @@ static: {D: 64, E: 64}
     def product_widths(self, spec: KernelSpec) -> tuple[str, ...]:
         found = walked_of(spec)
         return (*(one.mode for one in found.products), *(found.columns_of(one) for one in found.outer))
+
+    def sizes_of_calls(self, spec: KernelSpec, sizes: Mapping[str, int]) -> dict[str, int]:
+        """Few blocks, and as many elements along the walked mode as rows: under a causal mask each row then has one."""
+        found = walked_of(spec)
+        free = [mode for mode in (*found.batch, *found.rows[1:], *found.around) if mode not in spec.static]
+        fewer = {mode: min(sizes[mode], number) for number, mode in enumerate(free, 2)}
+        sizes = {**sizes, **{mode: size for mode, size in fewer.items() if size % spec.divisible.get(mode, 1) == 0}}
+        step = spec.divisible.get(found.walked, 1)
+        most = -(-max(sizes[mode] for mode in (found.walked, *found.rows)) // step) * step
+        return {**sizes, found.walked: spec.static.get(found.walked, most)}
 
     def multiply_adds(self, spec: KernelSpec, sizes: Mapping[str, int]) -> int:
         scores = prod(sizes[mode] for mode in self.product_modes(spec))

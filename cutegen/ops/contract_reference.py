@@ -11,9 +11,10 @@ from cutegen.codegen.statements import print_statements, without_copy
 from cutegen.codegen.texts import Text
 from cutegen.codegen.torch_expressions import TorchPrinter
 from cutegen.codegen.variables import Variables
+from cutegen.dtypes import Dtype
 from cutegen.expressions.parsing import coords
 from cutegen.expressions.spans import Spans, span, spans_of
-from cutegen.expressions.tree import Binary, Expr, Name, Reduce, lengths
+from cutegen.expressions.tree import Binary, Cast, Expr, Len, Name, Reduce, lengths
 from cutegen.language.lengths import lengths_of
 from cutegen.language.model import KernelSpec, Tensor
 from cutegen.language.modes import Lengths
@@ -30,6 +31,7 @@ class EinsumPrinter(TorchPrinter):
     """
 
     letters: Mapping[str, str] = field(default_factory=dict)
+    tensor_lengths: frozenset[str] = frozenset()  # the modes whose `len` is a tensor; that of others is a number
     spans: Spans = field(default_factory=dict)
     declared: Mapping[str, Tensor] = field(default_factory=dict)
 
@@ -37,6 +39,20 @@ class EinsumPrinter(TorchPrinter):
         if isinstance(node, Reduce) and is_contraction(node, self.spans):
             return self.contraction(node)
         return super().print(node)
+
+    def cast(self, node: Cast, x: Text) -> Text:
+        return self.sized(x, _dtype_of(node)) if self.is_size(node.x) else super().cast(node, x)
+
+    def tensor(self, node: Expr, printed: Text) -> str:
+        return self.sized(printed, _dtype_of(node)).text if self.is_size(node) else super().tensor(node, printed)
+
+    def is_size(self, node: Expr) -> bool:
+        """Whether an expression prints as a size of Python's."""
+        return isinstance(node, Len) and node.mode not in self.tensor_lengths
+
+    def sized(self, x: Text, dtype: Dtype) -> Text:
+        """A size as a tensor."""
+        return Text(f"torch.full((), {x.text}, dtype=torch.{dtype.torch}, device=device)")
 
     def contraction(self, node: Reduce) -> Text:
         product = node.nested[-1].x
@@ -97,6 +113,7 @@ def reference_of_contraction(spec: KernelSpec) -> Reference:
     printer = EinsumPrinter(
         names, frozenset(t.name for t in spec.tensors), {}, WIDTH - 4, coordinates, axes_of(spec),
         lengths={mode: sizes[mode] for mode in sized}, letters=letters,
+        tensor_lengths=frozenset([lengths_along.mode] if lengths_along else []),
         spans=spans, declared={t.name: t for t in spec.tensors},
     )  # fmt: skip
     outputs = print_statements(spec, statements, printer, variables)
@@ -115,6 +132,11 @@ def reference_of_contraction(spec: KernelSpec) -> Reference:
         s.argument: f"torch.tensor({s.argument}, dtype=torch.{s.dtype.torch}, device=device)" for s in spec.scalars
     }
     return Reference(tuple(lines), tuple(results), scalars, tuple(printer.constants))
+
+
+def _dtype_of(node: Expr) -> Dtype:
+    assert node.dtype is not None
+    return node.dtype
 
 
 def _without_the_rest(spec: KernelSpec, lengths: Lengths) -> Iterator[str]:

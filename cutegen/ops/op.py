@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from cutegen.language.context import Context
     from cutegen.language.model import KernelSpec, Scalar, Tensor
     from cutegen.language.modes import Mode
+    from cutegen.ops.walked import Walked
     from cutegen.peers.peer import Peer
     from cutegen.planning.plan import Plan
     from cutegen.reference.rounding import Bounded
@@ -40,6 +41,7 @@ class Op(ABC):
     takes_blocks: bool = False  # whether tensors may have modes of blocks, along which they broadcast
     has_lengths: bool = False  # whether `len(N)`, the size of a mode, may
     differentiable: bool = False  # whether `cutegen grad` takes its statements, and may write a backward as this op
+    walks: bool = False  # whether its statements walk a mode, as `walk` has them
     unmeasured: str | None = (
         None  # why there is nothing to be fast at, so that `bench` and `tune` refuse; None: there is
     )
@@ -101,6 +103,10 @@ class Op(ABC):
     def modes_that_follow(self, compute: Compute | None, tensors: Mapping[str, Tensor]) -> tuple[str, ...]:
         """Modes whose sizes follow from the schedule, so that no shape may list them."""
         return ()
+
+    def walk(self, spec: KernelSpec) -> Walked:
+        """The statements of a kernel as a walk along one mode, where the op `walks`."""
+        raise NotImplementedError(f"{self.name} walks no mode")
 
     @abstractmethod
     def reference(self, plan: Plan) -> Reference:
@@ -176,6 +182,10 @@ class Op(ABC):
     def sizes(self, spec: KernelSpec) -> Mapping[str, int]:
         """Sizes of modes that follow from what is computed, for specs whose `static` does not have them yet."""
         return {}
+
+    def sizes_of_calls(self, spec: KernelSpec, sizes: Mapping[str, int]) -> dict[str, int]:
+        """Small sizes of a call that is differentiated, changed where elements would be NaN, or a call take long."""
+        return dict(sizes)
 
     def axes(self, spec: KernelSpec) -> tuple[str, ...]:
         """The modes of what a reference computes with, in their order: values have size 1 along those they lack."""

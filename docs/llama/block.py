@@ -1,4 +1,4 @@
-"""A block of Llama whose norms, rotations, gates, linear layers and loss are generated kernels, or torch's own.
+"""A block of Llama whose norms, rotations, attention, gates, linear layers and loss are generated, or torch's own.
 
 The kernels are ops of torch, `llama::rms_norm` and others, which their modules in `kernels/` make known; the specs that
 they are generated from are in `specs/`. A model names ops, and imports modules for nothing else.
@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-KERNELS = ("rms_norm", "rope", "swiglu", "linear", "cross_entropy")
+KERNELS = ("rms_norm", "rope", "attention", "swiglu", "linear", "cross_entropy")
 EPS = 1e-5
 
 
@@ -44,6 +44,14 @@ def rope(x: Tensor, cos: Tensor, sin: Tensor, generated: bool) -> Tensor:
         return torch.cat(torch.ops.llama.rope(first, second, cos, sin), dim=-1)
     cos, sin = cos[:, None], sin[:, None]
     return torch.cat((first * cos - second * sin, second * cos + first * sin), dim=-1).to(x.dtype)
+
+
+def attention(query: Tensor, key: Tensor, value: Tensor, generated: bool) -> Tensor:
+    """Causal attention of heads [T, H, D]; the generated kernels take D = 128."""
+    if generated:
+        return torch.ops.llama.attention(query, key, value, query.shape[-1] ** -0.5)[0]
+    heads = [part.transpose(0, 1)[None] for part in (query, key, value)]
+    return functional.scaled_dot_product_attention(*heads, is_causal=True)[0].transpose(0, 1)
 
 
 def swiglu(gate: Tensor, up: Tensor, generated: bool) -> Tensor:
@@ -100,9 +108,8 @@ class Block(nn.Module):
             linear(y, weight, own).view(-1, self.heads, self.size) for weight in (self.query, self.key, self.value)
         )
         query, key = rope(query, cos, sin, own), rope(key, cos, sin, own)
-        heads = [part.transpose(0, 1)[None] for part in (query, key, value)]
-        y = functional.scaled_dot_product_attention(*heads, is_causal=True)
-        x = x + linear(y[0].transpose(0, 1).reshape(x.shape), self.output, own)
+        y = attention(query, key, value, own)
+        x = x + linear(y.reshape(x.shape), self.output, own)
         y = rms_norm(x, self.before_gates, own)
         y = swiglu(linear(y, self.gate, own), linear(y, self.up, own), own)
         x = x + linear(y, self.down, own)

@@ -184,3 +184,52 @@ def test_the_gradient_that_an_op_names_need_not_be_there_yet(folder: Path) -> No
     assert grad("own.yaml", "-o", "own_bwd.yaml").exit_code == 0
     result = CliRunner().invoke(cli, ["build", "--no-compile", "own.yaml"])
     assert result.exit_code == 0, result.output
+
+
+ATTENTION = """\
+cutegen: 1
+kernel: attend
+op: contract
+tensors:
+  Q: {shape: [B, H, M, D], dtype: bf16}
+  K: {shape: [B, H, N, D], dtype: bf16}
+  V: {shape: [B, H, N, E], dtype: bf16}
+  bias: {shape: [H, M, N], dtype: bf16}
+  O: {shape: [B, H, M, E], dtype: bf16, role: out}
+  lse: {shape: [B, H, M], dtype: f32, role: out}
+scalars: {scale: f32}
+compute:
+  - s = sum(Q * K, D) * scale + bias
+  - m = max(s, N)
+  - p = exp(s - m)
+  - l = sum(p, N)
+  - O = sum(cast(p, bf16) * V, N) / l
+  - lse = m + log(l)
+static: {D: 32, E: 32}
+targets: [sm_80]
+"""
+
+
+def test_the_backward_of_attention_is_several_kernels_of_one_file(folder: Path) -> None:
+    (folder / "attend.yaml").write_text(ATTENTION)
+    result = grad("attend.yaml", "--of", "O", "-o", "attend_bwd.yaml")
+    assert result.exit_code == 0 and "the gradient of `bias` is left out: CG127, " in result.stderr
+    text = (folder / "attend_bwd.yaml").read_text()
+    kernels = [line.removeprefix("kernel: ") for line in text.splitlines() if line.startswith("kernel: ")]
+    assert kernels == ["attend_bwd_delta", "attend_bwd_q", "attend_bwd_kv"]
+    assert CliRunner().invoke(cli, ["lint", "attend_bwd.yaml"]).exit_code == 0
+    data = json.loads(grad("attend.yaml", "--of", "O", "--format", "json").stdout)
+    assert [one["kernel"] for one in data["kernels"]] == kernels
+    assert all(one["of"] == "attend" and one["refused"]["bias"]["code"] == "CG127" for one in data["kernels"])
+    assert "---\n".join(one["text"] for one in data["kernels"]) == text.split("\n", 2)[2]
+
+
+def test_attention_that_keeps_too_little_is_refused_with_what_to_add(folder: Path) -> None:
+    text = ATTENTION.replace("  - lse = m + log(l)\n", "").replace(
+        "  lse: {shape: [B, H, M], dtype: f32, role: out}\n", ""
+    )
+    (folder / "attend.yaml").write_text(text)
+    result = grad("attend.yaml")
+    assert result.exit_code == 2 and not result.stdout
+    assert "line 13: the gradient needs `m` and `l` of each row, which no output keeps" in result.stderr
+    assert "write `lse = m + log(l)`, and under `tensors` `lse: {shape: [B, H, M], dtype: f32, role" in result.stderr

@@ -18,7 +18,7 @@ from cutegen.planning import resolve
 from cutegen.planning.report import Report
 from cutegen.reference.bounds import evaluate
 
-SPECS = sorted((Path(__file__).parents[2] / "specs").glob("*.yaml"))
+SPECS = sorted((Path(__file__).parents[2] / "specs").glob("*.yaml"))  # contractions: test_walks.py
 ROWS = {"X": "M,N bf16", "Y": "M,N bf16 out"}
 NORM = {"X": "M,N bf16", "W": "N bf16", "Y": "M,N bf16 out"}
 GATED = {"G": "M,N bf16", "U": "M,N bf16", "Y": "M,N bf16 out"}
@@ -200,6 +200,8 @@ def test_a_layer(name: str) -> None:
 @pytest.mark.parametrize("file", SPECS, ids=[file.stem for file in SPECS])
 def test_a_spec_of_ours(file: Path) -> None:
     spec = read_specs(file.read_text(encoding="utf-8"))[0]
+    if spec.operation.walks:
+        return
     if not spec.operation.differentiable:
         with pytest.raises(DifferentiationError, match="not differentiated"):
             backward(spec)

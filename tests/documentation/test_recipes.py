@@ -24,6 +24,8 @@ from pages_kit import assert_prints, commands, write_file
 
 from cutegen.cli import cli
 from cutegen.codegen import generate
+from cutegen.differentiation import buildable
+from cutegen.language.model import KernelSpec
 from cutegen.language.reader import read_specs
 
 COMPILING = re.compile(r"^\$ cutegen (?!build (?:--check|.*--no-compile))(build|verify|inspect|run|export|tune) ", re.M)
@@ -62,14 +64,18 @@ def python() -> list[Any]:
     return found
 
 
-def beside(spec: Block) -> str:
-    """The spec of the gradient that a spec names, as a recipe shows it."""
-    name = re.search(r"backward: (\w+)", spec.text)
-    if name is None:
-        return ""
-    shown = [lines for block in all_blocks() if block.language == "console" for _, lines in commands(block.text)]
-    (found,) = ("\n".join(lines) for lines in shown if f"kernel: {name[1]}" in lines)
-    return found
+def beside(spec: Block) -> tuple[KernelSpec, ...]:
+    """The specs of the gradient that a spec names: the one that a recipe shows, or those that its command writes."""
+    names = read_specs(spec.text)[0].torch.backward
+    if not names:
+        return ()
+    shown = [pair for block in all_blocks() if block.language == "console" for pair in commands(block.text)]
+    if len(names) == 1:
+        (found,) = ("\n".join(lines) for _, lines in shown if f"kernel: {names[0]}" in lines)
+        return read_specs(found)
+    (command,) = (command for command, _ in shown if command.startswith(f"cutegen grad {spec.title} "))
+    of_outputs = re.findall(r" --of (\w+)", command)
+    return buildable(read_specs(spec.text)[0], of_outputs=of_outputs).made.specs
 
 
 def run_commands(folder: Path, sweep: bool) -> int:
@@ -99,8 +105,7 @@ def test_recipes_answer_questions_in_a_few_lines() -> None:
 
 @pytest.mark.parametrize("spec", [s for s in specs() if OF_THE_SWEEP not in s.title], ids=lambda spec: spec.title)
 def test_a_spec_is_good_and_gets_no_advice(spec: Block) -> None:
-    others = read_specs(beside(spec)) if beside(spec) else ()
-    generated = generate(spec.text, spec.title, performance=True, beside=others)
+    generated = generate(spec.text, spec.title, performance=True, beside=beside(spec))
     assert generated.modules and not generated.warnings
 
 

@@ -8,11 +8,12 @@ import torch
 
 from cutegen.differentiation import Backward, backward
 from cutegen.expressions.sums import named, of
-from cutegen.expressions.tree import Binary, Call, Cast, Coord, Expr, Literal_, Name, Reduce, Unary
+from cutegen.expressions.tree import Binary, Call, Cast, Coord, Expr, Len, Literal_, Name, Reduce, Unary
+from cutegen.language.lengths import lengths_of
 from cutegen.language.model import KernelSpec
 from cutegen.language.reader import read_specs
 
-SIZES = {"A": 2, "B": 2, "M": 3, "N": 5, "T": 3, "H": 2, "D": 4, "Q": 3, "K": 5, "G": 2, "KB": 2}
+SIZES = {"A": 2, "B": 2, "M": 3, "N": 5, "T": 3, "H": 2, "D": 4, "Q": 3, "K": 5, "G": 2, "KB": 2, "R": 2}
 ROWS = {"x": "M,N f64", "y": "M,N f64", "z": "M,N f64", "w": "M f64"}
 VALUES = {name: of(named(name, text.split()[0].split(","))) for name, text in ROWS.items()}
 """The meaning of names in a text of `numbers`, in sums."""
@@ -56,7 +57,9 @@ def lines(spec: KernelSpec) -> list[str]:
 
 
 def run(spec: KernelSpec, values: Mapping[str, torch.Tensor], sizes: Mapping[str, int]) -> dict[str, torch.Tensor]:
-    """The results of a spec's statements, in float64 regardless of their types; values have their tensors' modes."""
+    """The results of a spec's statements, in float64 regardless of their types; values have their tensors' modes. What
+    does not exist behind a length counts for nothing.
+    """
     modes = list(dict.fromkeys(mode for tensor in spec.tensors for mode in tensor.shape))
     known: dict[str, torch.Tensor] = {}
     for tensor in spec.tensors:
@@ -67,16 +70,24 @@ def run(spec: KernelSpec, values: Mapping[str, torch.Tensor], sizes: Mapping[str
     for scalar in spec.scalars:
         known[scalar.name] = values[scalar.name].reshape([1] * len(modes))
 
+    lengths = lengths_of(spec.tensors)
+    used = known[lengths.used].clamp(0, sizes[lengths.mode]) if lengths else None
+
+    def along(mode: str) -> torch.Tensor:
+        return torch.arange(sizes[mode]).reshape([sizes[one] if one == mode else 1 for one in modes])
+
     def evaluate(node: Expr) -> torch.Tensor:
         match node:
+            case Len():
+                whole = torch.tensor(sizes[node.mode]).reshape([1] * len(modes))
+                return used if used is not None and lengths and node.mode == lengths.mode else whole
             case Literal_():
                 kind = torch.float64 if isinstance(node.value, float) else None
                 return torch.tensor(node.value, dtype=kind).reshape([1] * len(modes))
             case Name():
                 return known[node.id]
             case Coord():
-                there = [sizes[mode] if mode == node.mode else 1 for mode in modes]
-                return torch.arange(sizes[node.mode]).reshape(there)
+                return along(node.mode)
             case Unary():
                 return torch.logical_not(evaluate(node.x)) if node.op == "not" else -evaluate(node.x)
             case Binary():
@@ -94,6 +105,8 @@ def run(spec: KernelSpec, values: Mapping[str, torch.Tensor], sizes: Mapping[str
                 x = evaluate(node.x).double()
                 axis = modes.index(node.mode)
                 assert x.shape[axis] == sizes[node.mode], "what is reduced has no such mode"
+                if used is not None and lengths and node.mode == lengths.mode:
+                    x = torch.where(along(node.mode) < used, x, -torch.inf if node.function == "max" else 0.0)
                 return _REDUCTIONS.get(node.function, getattr(torch, node.function))(x, axis, keepdim=True)
             case Cast():
                 assert node.dtype is not None
@@ -147,13 +160,14 @@ def check(
     seed: int = 0,
     sizes: Mapping[str, int] | None = None,
     positive: Collection[str] = (),
+    fixed: Mapping[str, torch.Tensor] | None = None,
 ) -> Backward:
-    """Holds a backward to torch's gradients, with inputs of which some are `positive`; returns it."""
+    """Holds a backward to torch's gradients, with inputs of which some are `positive`, some `fixed`; returns it."""
     made = backward(spec, of_outputs=of) if made is None else made
-    spec, own = spec.by_element, made.spec.by_element
+    spec, kernels = spec.by_element, [one.by_element for one in made.specs]
     sizes = {**SIZES, **(sizes or {}), **spec.static}
     values = inputs(spec, sizes, seed, whole)
-    values |= {name: values[name].abs() + 0.1 for name in positive}
+    values |= {name: values[name].abs() + 0.1 for name in positive} | dict(fixed or {})
     leaves = {t.name: values[t.name].clone().requires_grad_() for t in spec.tensors if t.reads and t.dtype.is_float}
     outputs = run(spec, {**values, **leaves}, sizes)
     floats = [name for name, x in outputs.items() if spec.tensor(name).dtype.is_float and (not of or name in of)]
@@ -167,18 +181,30 @@ def check(
         grads = dict(zip(leaves, found, strict=True))
     given = {**values, **{name: x.detach() for name, x in outputs.items() if spec.tensor(name).role == "out"}}
     given |= {f"{name}_after": x.detach() for name, x in outputs.items() if spec.tensor(name).role == "inout"}
-    given |= {made_name(own, name): x for name, x in cotangents.items()}
-    results = run(own, given, sizes)
-    wanted = {name: grad for name, grad in grads.items() if made_name(own, name, out=True)}
-    assert wanted or not own
+    given |= {made_name(own, name): x for own in kernels for name, x in cotangents.items()}
+    shapes = {t.name: t.shape for t in spec.tensors}
+    shapes |= {made_name(own, name): shapes[name] for own in kernels for name in cotangents}
+    for own in kernels:  # each may read what those before it wrote
+        read = {t.name: in_order(given[t.name], shapes.get(t.name, t.shape), t.shape) for t in own.tensors if t.reads}
+        given |= run(own, {**given, **read}, sizes)
+        shapes |= {t.name: t.shape for t in own.tensors if t.writes}
+    made_by = [(name, made_name(own, name, out=True)) for own in kernels for name in leaves]
+    results = {name: in_order(given[d], shapes[d], spec.tensor(name).shape) for name, d in made_by if d}
+    wanted = {name: grad for name, grad in grads.items() if name in results}
+    assert wanted
     for name, grad in wanted.items():
-        result = results[made_name(own, name, out=True)]
+        result = results[name]
         grad = torch.zeros_like(leaves[name]) if grad is None else grad
         scale = grad.nan_to_num().abs().max().item()
         torch.testing.assert_close(result.double(), grad, rtol=1e-7, atol=1e-9 * max(scale, 1.0), equal_nan=True)
     for name in (name for name in made.without if not spec.tensor(name).blocks):
         assert grads.get(name) is None or not grads[name].any()
     return made
+
+
+def in_order(x: torch.Tensor, shape: Sequence[str], wanted: Sequence[str]) -> torch.Tensor:
+    """A tensor of some modes with them in another order."""
+    return x.permute([list(shape).index(mode) for mode in wanted]) if {*shape} == {*wanted} else x
 
 
 def made_name(spec: KernelSpec, name: str, out: bool = False) -> str:

@@ -26,6 +26,44 @@ static: {N: 40}
 targets: [sm_90a]
 torch: {op: "op_tests::softmax_bwd"}
 """
+CHAIN = """\
+cutegen: 1
+kernel: op_chain
+op: rowwise
+tensors:
+  X: {shape: [M, N], dtype: f32}
+  Y: {shape: [M, N], dtype: f32, role: out}
+compute: ["e = exp(X - max(X, N))", "Y = e / sum(e, N)"]
+static: {N: 40}
+torch: {op: "op_tests::chain", backward: [op_chain_bwd_delta, op_chain_bwd_x]}
+targets: [sm_90a]
+---
+cutegen: 1
+kernel: op_chain_bwd_delta
+op: rowwise
+tensors:
+  dY: {shape: [M, N], dtype: f32}
+  Y: {shape: [M, N], dtype: f32}
+  delta: {shape: [M], dtype: f32, role: out}
+compute: delta = sum(dY * Y, N)
+static: {N: 40}
+torch: {op: "op_tests::chain_bwd_delta"}
+targets: [sm_90a]
+---
+cutegen: 1
+kernel: op_chain_bwd_x
+op: elementwise
+tensors:
+  dY: {shape: [M, N], dtype: f32}
+  Y: {shape: [M, N], dtype: f32}
+  delta: {shape: [M], dtype: f32}
+  dX: {shape: [M, N], dtype: f32, role: out}
+compute: dX = Y * (dY - delta)
+static: {N: 40}
+torch: {op: "op_tests::chain_bwd_x"}
+targets: [sm_90a]
+"""
+"""A gradient by two kernels, of which the first passes a value on to the second."""
 NORM = """\
 cutegen: 1
 kernel: op_norm

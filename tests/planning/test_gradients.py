@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -256,3 +257,93 @@ def test_what_arrives_is_copied_to_what_was_inferred_of_it() -> None:
     by = by.replace("tensors:\n", "tensors:\n  X: {shape: [M, N], dtype: bf16}\n")
     text = generate(f"{of}---\n{by}", "x.yaml").modules[0].text
     assert "x.movedim(0, -1).contiguous().movedim(-1, 0)" in text  # what was saved, too
+
+
+CHAIN = """\
+cutegen: 1
+kernel: rows
+op: rowwise
+tensors:
+  X: {shape: [B, M, N], dtype: f32}
+  Y: {shape: [B, M, N], dtype: bf16, role: out}
+compute: ["e = exp(X - max(X, N))", "Y = e / sum(e, N)"]
+torch: {op: "my::rows", backward: [rows_delta, rows_x]}
+---
+cutegen: 1
+kernel: rows_delta
+op: rowwise
+tensors:
+  dY: {shape: [B, M, N], dtype: bf16}
+  Y: {shape: [B, M, N], dtype: bf16}
+  delta: {shape: [B, M], dtype: f32, role: out}
+compute: delta = sum(dY * Y, N)
+torch: {op: "my::rows_delta"}
+---
+cutegen: 1
+kernel: rows_x
+op: elementwise
+tensors:
+  dY: {shape: [B, M, N], dtype: bf16}
+  Y: {shape: [B, M, N], dtype: bf16}
+  delta: {shape: [B, M], dtype: f32}
+  dX: {shape: [B, M, N], dtype: f32, role: out}
+compute: dX = Y * (dY - delta)
+torch: {op: "my::rows_x"}
+"""
+
+
+def test_a_kernel_passes_values_on_to_those_after_it() -> None:
+    of, *kernels = read_specs(CHAIN)
+    (rows, elements), problems = gradients_of(of, kernels)
+    assert problems == [] and (not rows.made, [*elements.made]) == (True, ["dX"])
+    assert ([*rows.passed], [*rows.taken], [*elements.passed], [*elements.taken]) == (["delta"], [], [], ["delta"])
+    text = generate(CHAIN, "x.yaml").modules[0].text
+    assert "delta = torch.ops.my.rows_delta(dy.contiguous(), y)" in text
+    assert "dx = torch.ops.my.rows_x(dy.contiguous(), y, delta)" in text and "return dx" in text
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words", "help"),
+    [
+        ("[rows_delta, rows_x]", "[rows_x, rows_delta]", "`delta`, which it reads, is not", "name `rows_delta`, which"),
+        ("  delta: {shape: [B, M], dtype: f32}", "  delta: {shape: [B, M], dtype: bf16}", "in `rows_delta`", "f32"),
+        ("  delta: {shape: [B, M], dtype: f32}", "  delta: {shape: [M], dtype: f32}", "is [M] there", "write `[B, M]`"),
+        (
+            "delta: {shape: [B, M], dtype: f32, role",
+            "eta: {shape: [B, M], dtype: f32, role",
+            "`eta`, which it",
+            "rename",
+        ),
+        (
+            "[rows_delta, rows_x]",
+            "rows_delta",
+            "`delta`, which it writes, is not the gradient of an input",
+            "rename it",
+        ),
+    ],
+)
+def test_what_is_passed_on_must_fit(old: str, new: str, words: str, help: str) -> None:
+    assert old in CHAIN
+    text = CHAIN.replace(old, new)
+    with pytest.raises(SpecError) as caught:
+        generate(text.replace("compute: delta =", "compute: eta =") if new.startswith("eta") else text, "x.yaml")
+    found = [d for d in caught.value.diagnostics if d.code == "CG141"]
+    assert any(words in d.message and help in str(d.help) for d in found), found
+
+
+def test_the_kernels_that_grad_writes_for_attention_are_the_gradient_of_its_op() -> None:
+    from cutegen.differentiation import buildable
+
+    text = (Path(__file__).parents[2] / "specs/attention_causal.yaml").read_text(encoding="utf-8")
+    names = ["attention_causal_bwd_delta", "attention_causal_bwd_q", "attention_causal_bwd_kv"]
+    text += f'torch: {{op: "my::attention", backward: [{", ".join(names)}]}}\n'
+    (of,) = read_specs(text)
+    for of_outputs in (["O"], []):
+        kernels = buildable(of, of_outputs=of_outputs).made.specs
+        assert [one.kernel for one in kernels] == names
+        found, problems = gradients_of(of, kernels)
+        assert problems == [] and [[*one.made] for one in found] == [[], ["dQ"], ["dK", "dV"]]
+    module = generate(text, "specs/x.yaml", beside=kernels).modules[0].text  # where lse has a gradient as well
+    assert "do.contiguous(), dlse.contiguous().permute(0, 3, 1, 2), o, lse.permute(0, 3, 1, 2)\n" in module
+    assert max(map(len, module.splitlines())) <= 120
+    assert "dq = torch.ops.my.attention_bwd_q(_aligned_rows(do, 8), q, k, v, lse, delta, scale)" in module

@@ -11,6 +11,8 @@ from types import ModuleType
 import pytest
 import torch
 
+from cutegen.differentiation import buildable
+from cutegen.language.reader import read_specs
 from cutegen.project.selection import select
 from cutegen.project.sources import gather
 
@@ -19,7 +21,7 @@ pytest.importorskip("cutlass")
 from cutegen.emulator import install
 
 FOLDER = Path(__file__).parents[2] / "docs" / "llama"
-SIZES = {"words": 64, "heads": 2, "size": 32, "hidden": 96}
+SIZES = {"words": 64, "heads": 2, "size": 128, "hidden": 96}
 
 
 @pytest.fixture(scope="module")
@@ -38,9 +40,15 @@ def block() -> Iterator[ModuleType]:
 
 def test_its_kernels_are_those_of_its_specs() -> None:
     found = gather(select([FOLDER / "specs"], FOLDER / "kernels"))
-    assert not found.failed and len(found.units) == 11
+    assert not found.failed and len(found.units) == 15
     for unit in found.units:
         assert unit.path.read_text(encoding="utf-8") == unit.module.text, f"{unit.path.name} is not current"
+
+
+def test_the_gradient_of_attention_is_what_grad_writes() -> None:
+    """So that nobody has to change it by hand where the forward changes."""
+    forward, kept = (read_specs((FOLDER / "specs" / f"attention{end}.yaml").read_text("utf-8")) for end in ("", "_bwd"))
+    assert buildable(forward[0], of_outputs=["O"]).made.specs == kept
 
 
 def test_it_trains_as_torch_does(block: ModuleType) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from op_specs import ALIGNED, BATCH, LOSS, NORM, PRODUCT, SCATTER, SEVERAL, SOFTMAX, SPREAD, STEP
+from op_specs import ALIGNED, BATCH, CHAIN, LOSS, NORM, PRODUCT, SCATTER, SEVERAL, SOFTMAX, SPREAD, STEP
 
 from cutegen.codegen import Module, generate
 from cutegen.hostchecks import checks as host_checks_module
@@ -27,6 +27,7 @@ pytest.importorskip("cutlass")
 
 TEXTS = {
     "softmax": SOFTMAX,
+    "chain": CHAIN,
     "norm": NORM,
     "product": PRODUCT,
     "several": SEVERAL,
@@ -122,6 +123,14 @@ MUTANTS = [
         "(dy if dy.is_contiguous() else torch.empty_like(dy, memory_format=torch.contiguous_format))",
         GRADIENT,
     ),
+    ("chain", "a value that is passed on is another", r"(    delta = [^\n]*)", r"\1 * 1.5", GRADIENT),
+    (
+        "chain",
+        "a value is of what arrives alone",
+        r"_delta\(dy.contiguous\(\), y\)",
+        "_delta(dy.contiguous(), dy.contiguous())",
+        GRADIENT,
+    ),
     ("aligned", "rows that arrive are not aligned", r"_aligned_rows\(dy, 8\)", "dy.contiguous()", GRADIENT),
     ("aligned", "rows that are saved are not aligned", r"_aligned_rows\(x, 4\)", "x", GRADIENT),
     ("aligned", "a copy without its values", r"    return rows.copy_\(x\)", "    return rows.zero_()", GRADIENT),
@@ -163,6 +172,7 @@ DAILY = {  # one of each kind of check and of mistake, of few modules; the sweep
     "product: inputs are saved in another order",
     "norm: what has no gradient seems to have one",
     "softmax: strides are ignored",
+    "chain: a value that is passed on is another",
     "step: nothing is said of what is written",
 }
 

@@ -211,3 +211,18 @@ def test_the_reference_of_a_module_leaves_out_what_does_not_exist(tmp_path: Path
             same = (off <= 4 * one.bound + 1e-5) | (result.isnan() & one.value.isnan()) | (result == one.value)
             assert bool(same.all())
         assert torch.isfinite(found[0][0, -1]).all()
+
+
+def test_a_reference_takes_sizes_where_torch_takes_tensors(tmp_path: Path) -> None:
+    """`len` of a mode without lengths is a number of Python's."""
+    torch = pytest.importorskip("torch")
+    text = MEAN.replace("  used: {shape: [B], dtype: i32}\n", "").replace("modes:\n  N: {of: B, lengths: used}\n", "")
+    text = text.replace("/ len(N)", "/ (len(N) + minimum(coord(M), len(M)))") + "targets: [sm_80]\n"
+    (module,) = generate(text, "specs/small.yaml").modules
+    (tmp_path / module.name).write_text(module.text, encoding="utf-8")
+    loaded, case = load_module(tmp_path / module.name), Case("", "", {**OUTER, "N": 70}, "compact", "random", 1)
+    given = {one.tensor.name: one.view for one in make_tensors(module.spec, case, "cpu") if one.tensor.reads}
+    (expected,) = evaluate(module.spec, given, {"scale": 0.2}).values()
+    found = loaded.reference(*given.values(), 0.2)
+    assert bool(((found.double() - expected.value).abs() <= 4 * expected.bound + 1e-5).all())
+    assert torch.isfinite(found).all()
