@@ -47,7 +47,11 @@ def excludes(found: Walked, condition: Expr) -> bool:
 
 
 def excluding_name(found: Walked) -> str | None:
-    """The first element statement whose value, where it is minus infinity, excludes the element; None if none does."""
+    """The first element statement whose value, where it is minus infinity, excludes the element; None if none does.
+
+    Of an element that does not exist, the products that the statement follows from may be NaN: nothing else may use
+    them.
+    """
     for typed in found.elements:
         if (
             typed.value.dtype is not None
@@ -74,8 +78,9 @@ def _value(found: Walked, node: Expr, known: Known, named: Mapping[str, float]) 
         return _value(found, x, known, named)
 
     def is_finite(unknown: Expr) -> bool:
-        """Whether an expression without a known value is not computed of what is infinite."""
-        return not _depends(found, unknown, named)
+        """Whether an expression without a known value is not computed of what is infinite, or may be NaN."""
+        own = {name for one in named for name in _products_of(found, Local(one))}
+        return not _used(found, unknown, named) & {*named, *own}
 
     if isinstance(node, Local):
         if node.id in named:
@@ -126,15 +131,22 @@ def _number(x: float) -> float | None:
     return None if math.isnan(x) else x
 
 
-def _depends(found: Walked, node: Expr, named: Mapping[str, float]) -> bool:
-    """Whether an expression is computed of a named value."""
-    carried = {one.name for one in found.products} | {one.name for one in found.carried}
-    for part in walk(node):
-        if not isinstance(part, Local) or part.id in carried:
-            continue
-        if part.id in named or _depends(found, found.definitions[part.id], named):
-            return True
-    return False
+def _products_of(found: Walked, node: Expr) -> set[str]:
+    """The products of two tensors that an expression follows from."""
+    return _used(found, node, {}) & {one.name for one in found.products}
+
+
+def _used(found: Walked, node: Expr, named: Mapping[str, float]) -> set[str]:
+    """The names that an expression is computed of, down to products, to what is carried and to named values."""
+    ends = {one.name for one in found.products} | {one.name for one in found.carried} | {*named}
+    used, waiting = set[str](), [node]
+    while waiting:
+        for part in walk(waiting.pop()):
+            if isinstance(part, Local) and part.id not in used:
+                used.add(part.id)
+                if part.id not in ends:
+                    waiting.append(found.definitions[part.id])
+    return used
 
 
 def terms_of(one: Carried) -> Expr:

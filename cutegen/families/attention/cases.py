@@ -10,6 +10,7 @@ from typing import Any
 from cutegen.dtypes import Dtype
 from cutegen.expressions.tree import Binary, Local, Name, walk
 from cutegen.families.attention.plan import WalkingPlan
+from cutegen.families.attention.walking_text import TOGETHER
 from cutegen.verification.case_request import CaseRequest
 from cutegen.verification.case_requests import ROUNDS
 
@@ -23,7 +24,7 @@ def requests(plan: WalkingPlan[Any], tiles: Mapping[str, int]) -> Iterator[CaseR
     ends = dict.fromkeys(term.id for bound in plan.bounds for term, _ in bound.terms if isinstance(term, Name))
     for number, request in enumerate(_requests(plan)):
         if not request.exactly:
-            scales = {} if request.data == "special" else dict.fromkeys(_scales(plan), usual)
+            scales = {} if request.data == "special" else {x: usual * (1 + i / 4) for i, x in enumerate(_scales(plan))}
             scales = dict.fromkeys(scales, exact) if request.data == "integers" else scales
             request = replace(request, scalars=scales | dict.fromkeys(ends, reach[number % len(reach)]))
         yield request
@@ -85,6 +86,9 @@ def _requests(plan: WalkingPlan[Any]) -> Iterator[CaseRequest]:
     every, keys_of_all = dict.fromkeys(beside, 2), plan.stages * keys + 1
     why = "two places along every mode, and all stages again"
     yield CaseRequest("blocks", why, sizes(rows + 1, keys_of_all, every), data="integers")
+    if plan.shares_out:
+        places, why = {**one, plan.outer[-1]: TOGETHER + 3}, "more places than take tiles of rows by turns"
+        yield CaseRequest("shared out", why, sizes(rows + 1, 5, places))
     yield from _of_lengths(plan, sizes)
     for layout, why in (("padded", "rows further apart than they are long"), ("offset", "at the least alignment")):
         kind = "padded" if layout == "padded" else "offset"

@@ -36,8 +36,8 @@ class RowText(TileText):
         undefined = {one.above for one in self.walked.carried if one.above is not None}
         for name in sorted(undefined):
             lines.append("# A row whose scores are all -inf gives NaN; one without scores does not")
-            size = self.names.sizes[self.walked.walked]
-            lines.append(f"is_lowest = {self.held[name]}[row] == {MINUS_INFINITY} and {size} > 0")
+            exist = [f"{self.names.sizes[mode]} > 0" for mode in (self.walked.walked, *self.walked.around)]
+            lines.append(f"is_lowest = {self.held[name]}[row] == {MINUS_INFINITY} and {' and '.join(exist)}")
             lines.append('undefined = cutlass.Float32(float("nan")) if is_lowest else cutlass.Float32(0.0)')
         used = {node.id for typed in self.walked.ends for node in walk(typed.value) if isinstance(node, Local)}
         for one in self.walked.of_rows:
