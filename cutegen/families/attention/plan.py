@@ -65,7 +65,9 @@ class Outer(Generic[Moved]):
 def products_of(
     found: Walked, operands: Mapping[str, Moved]
 ) -> tuple[tuple[Pair[Moved], ...], tuple[Outer[Moved], ...]]:
-    """The products of two tensors, and those along the walked mode, of operands by the names of their tensors."""
+    """The products of two tensors, and those along the walked mode, of operands by the names of their tensors. Every
+    sum in `outer` has a product: that is what it is chosen by.
+    """
     pairs = tuple(
         Pair(one.name, operands[one.a], operands[one.b], suffix_of(number)) for number, one in enumerate(found.products)
     )

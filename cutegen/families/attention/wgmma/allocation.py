@@ -127,7 +127,7 @@ def most_rows(spec: Spec, found: Walked) -> int:
     return -(-spec.static.get(found.rows[0], ROWS * max(REGISTERS)) // ROWS) * ROWS
 
 
-OTHERS = 24  # registers of a thread for all but what is multiplied
+OTHERS = 24  # registers of a thread for addresses, counters and what is carried, beside what is multiplied
 
 
 def registers_of(spec: Spec) -> int:

@@ -1,9 +1,9 @@
 """The statements of the warps of a contraction by warpgroups as a tree, from which the kernel is printed and which
 proofs examine.
 
-One warp loads rows of the left tensor once, and tiles of the two others in turn. Each of the other warpgroups has 64
-rows: it starts the scores of a tile, then the products of what it computed of the tile before, and computes with the
-scores while those run. Warpgroups start their products in turn, so that one multiplies while another computes.
+One warp loads rows of the left tensors once, and tiles of the others stage by stage. Each of the other warpgroups has
+64 rows, and goes through the tiles as `mainloop` says. Warpgroups start their products in turn, so that one multiplies
+while another computes.
 """
 
 from __future__ import annotations
