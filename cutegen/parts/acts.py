@@ -108,6 +108,64 @@ class Multiply:
 
 
 @dataclass(frozen=True)
+class StartProducts:
+    """One thread starts products of tensor memory (tcgen05.mma), which read cells that must have those contents, and
+    write columns: they replace what stands there, or with `adds` add to it. They run on until a barrier tells of them.
+    `content` is the step of the sum. What they make of cells that loads have `left_out` is not used.
+    """
+
+    cells: tuple[tuple[Cell, Content], ...]
+    columns: Cell
+    content: Content
+    adds: bool
+    left_out: tuple[tuple[Cell, Content], ...] = ()
+
+
+@dataclass(frozen=True)
+class Commit:
+    """An arrival at a barrier of the agent's block, which comes once all products are done that it has started."""
+
+    barrier: Barrier
+
+
+@dataclass(frozen=True)
+class AllocateColumns:
+    """Columns of tensor memory of the block become its own."""
+
+    columns: Cell
+
+
+@dataclass(frozen=True)
+class FreeColumns:
+    """Columns of tensor memory are given back: nothing may read or write them any more."""
+
+    columns: Cell
+
+
+@dataclass(frozen=True)
+class LoadColumns:
+    """Starts a load of columns, which must hold the sum of those steps, to registers by name."""
+
+    columns: Cell
+    steps: tuple[Content, ...]
+    registers: str
+
+
+@dataclass(frozen=True)
+class WaitLoads:
+    """Waits until all loads of columns that the agent has started are done."""
+
+
+@dataclass(frozen=True)
+class TensorFence:
+    """Orders accesses to tensor memory with barriers: with `after` those behind it after what the agent knows by
+    barriers, else what barriers tell later after the accesses before it.
+    """
+
+    after: bool
+
+
+@dataclass(frozen=True)
 class Drain:
     """Waits until all groups of products but the last `but` are done."""
 
@@ -209,6 +267,7 @@ class ClusterWait:
 Act: TypeAlias = (
     "Initialise | FenceInitialised | Wait | Arrive | Bring | Multiply | Drain | Use | Look | Write | CpAsync"
     " | CpAsyncCommitGroup | CpAsyncWaitGroup | Fence | Store | Stored | Meet | ClusterArrive | ClusterWait"
+    " | StartProducts | Commit | AllocateColumns | FreeColumns | LoadColumns | WaitLoads | TensorFence"
 )
 
 

@@ -21,13 +21,23 @@ class Event(NamedTuple):
     time: int
 
 
-class Actor:
+class Seen:
+    """The acts and phases that an agent knew of at some time."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.clock = clock
+
+    def knows(self, event: Event) -> bool:
+        return self.clock[event.column] >= event.time
+
+
+class Actor(Seen):
     """An agent on its way through its acts, with its clock."""
 
     def __init__(self, agent: Agent, name: str, acts: Sequence[Act], column: int, width: int) -> None:
         self.agent, self.name, self.acts, self.column = agent, name, acts, column
+        super().__init__([0] * width)
         self.at = 0
-        self.clock: Clock = [0] * width
         self.clock[column] = 1
         self.fenced: Clock = [0] * width  # as it last fenced barriers that it had initialised
 
@@ -47,9 +57,6 @@ class Actor:
     def goes_on(self) -> None:
         self.at += 1
         self.clock[self.column] += 1
-
-    def knows(self, event: Event) -> bool:
-        return self.clock[event.column] >= event.time
 
     def learns(self, clock: Clock) -> None:
         merge(self.clock, clock)

@@ -8,8 +8,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from cutegen.parts.acts import Bring, Cell, Content, CpAsync, Look, Multiply, Run, Store, Write
-from cutegen.parts.clocks import Actor, Event
+from cutegen.parts.acts import Bring, Cell, Content, CpAsync, Look, Multiply, Run, StartProducts, Store, Write
+from cutegen.parts.clocks import Actor, Event, Seen
 from cutegen.parts.courses import Course, Warpgroup, warpgroup_of
 from cutegen.parts.faults import Kind, refuse
 from cutegen.parts.phases import Phase
@@ -23,7 +23,7 @@ class Read:
     reader: str
     ends: list[Event] = field(default_factory=list)
 
-    def known_done(self, actor: Actor) -> bool:
+    def known_done(self, actor: Seen) -> bool:
         return any(map(actor.knows, self.ends))
 
 
@@ -151,6 +151,20 @@ class Memory:
             for (cell, _), read in zip(act.cells, reads, strict=True):
                 self.cells[cell].reads.append(read)
             self.products[warpgroup_of(actor.agent)].append(reads)
+
+    def start_products(self, actor: Actor, act: StartProducts, fenced: Seen) -> list[Read]:
+        """Returns the reads of products that a thread starts, once what it knew at its last fence suffices for them."""
+        reads = []
+        for cell, content in act.cells:
+            does = f"starts a product on {self.wording.cell(cell)}"
+            self._ready(actor, cell, content, does, fenced=True)
+            phase = self.cells[cell].phase
+            if phase and not phase.known_over(fenced):
+                text = f"{actor.name} {does} without tcgen05.fence::after_thread_sync behind the wait for its load"
+                self._refuse("fence", actor, text)
+            reads.append(Read(f"a product of {actor.name}"))
+            self.cells[cell].reads.append(reads[-1])
+        return reads
 
     def drain(self, actor: Actor, course: Course) -> None:
         """All products that are done for this agent are done for its warpgroup: whoever knows of this act knows it."""

@@ -32,6 +32,7 @@ class Partition(Statement):
     among: str = "1"
     boxes: str = ""  # how many loads move a cell, where these are several: then `cells` has it in as many parts
     cells: str = ""
+    modes: str = "2"  # that a cell has, and a tile of the tensor: how many
 
     def acts(self, at: Acting) -> Iterator[Act]:
         boxes = int(at.value(self.boxes)) if self.boxes else 1
@@ -158,7 +159,7 @@ class Fragment(Statement):
     letter: str  # A or B
     buffer: str  # its variable
     mma: str = "tiled_mma"
-    thread: str = "thr_mma"
+    thread: str = "thr_mma"  # whose part they are; none where the buffer is laid out as products read it
     view: str = ""  # a variable for the same cells in another layout, if products read them so
 
     def acts(self, at: Acting) -> Iterator[Act]:

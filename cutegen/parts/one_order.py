@@ -23,27 +23,34 @@ from typing import Any
 from cutegen.parts.acts import (
     Act,
     Agent,
+    AllocateColumns,
     Arrive,
     Barrier,
     Bring,
     ClusterArrive,
     ClusterWait,
+    Commit,
     CpAsync,
     CpAsyncCommitGroup,
     CpAsyncWaitGroup,
     Drain,
     Fence,
     FenceInitialised,
+    FreeColumns,
     Initialise,
+    LoadColumns,
     Look,
     Meet,
     Multiply,
     NamedBarrier,
     Run,
+    StartProducts,
     Store,
     Stored,
+    TensorFence,
     Use,
     Wait,
+    WaitLoads,
     Write,
 )
 from cutegen.parts.clocks import Actor
@@ -53,6 +60,7 @@ from cutegen.parts.meetings import ClusterBarrier, Meeting, Named, Together
 from cutegen.parts.memory import Memory
 from cutegen.parts.peers import Peers
 from cutegen.parts.phases import Barriers
+from cutegen.parts.tensor_memory import TensorMemory
 from cutegen.parts.wording import Wording
 
 
@@ -86,6 +94,7 @@ class _Order:
         self.warpgroups = self._warpgroups()
         self.cluster = ClusterBarrier(len(self.actors), self.width)
         self.memory = Memory(self.wording, run)
+        self.tensor_memory = TensorMemory(self.wording)
         self.peers = Peers()
         self.joined: dict[Agent, Meeting] = {}  # where agents wait for others to come
         self.awaited = False  # whether the agent whose turn it is has come where others waited for it
@@ -97,7 +106,7 @@ class _Order:
             Bring: self._bring,
             Multiply: self._multiply,
             Drain: self._drain,
-            Use: lambda actor, act: True,  # which `courses` looks at
+            Use: self._use,
             Look: self._look,
             Write: self._write,
             CpAsync: self._cp_async,
@@ -109,6 +118,13 @@ class _Order:
             Meet: self._meet,
             ClusterArrive: self._cluster_arrive,
             ClusterWait: self._cluster_wait,
+            StartProducts: self._start_products,
+            Commit: self._commit,
+            AllocateColumns: lambda actor, act: self.tensor_memory.allocate(actor, act),
+            FreeColumns: lambda actor, act: self.tensor_memory.free(actor, act),
+            LoadColumns: lambda actor, act: self.tensor_memory.load(actor, act),
+            WaitLoads: lambda actor, act: self.tensor_memory.wait(actor),
+            TensorFence: lambda actor, act: self.tensor_memory.fence(actor, act),
         }
 
     def _warpgroups(self) -> dict[Warpgroup, Together]:
@@ -123,6 +139,7 @@ class _Order:
         self._no_deadlock()
         self._all_come()
         self.peers.all_stayed(self.actors)
+        self.tensor_memory.all_freed()
         acts = sum(len(actor.acts) for actor in self.actors)
         return Proof(acts, sum(barrier.now.number for barrier in self.barriers.values()))
 
@@ -181,6 +198,17 @@ class _Order:
     def _drain(self, actor: Actor, act: Drain) -> bool:
         self.memory.drain(actor, self.courses[actor.agent])
         return True
+
+    def _use(self, actor: Actor, act: Use) -> bool:
+        self.tensor_memory.use(actor, act)  # of wgmma's registers `courses` looks at it
+        return True
+
+    def _start_products(self, actor: Actor, act: StartProducts) -> bool:
+        reads = self.memory.start_products(actor, act, self.tensor_memory.fenced(actor))
+        return self.tensor_memory.start(actor, act, reads)
+
+    def _commit(self, actor: Actor, act: Commit) -> bool:
+        return self.tensor_memory.commit(actor, self._used(actor, act.barrier).commit(actor))
 
     def _look(self, actor: Actor, act: Look) -> bool:
         self.memory.look(actor, act)

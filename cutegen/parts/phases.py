@@ -11,7 +11,7 @@ The phases are the same in every order of the agents if these hold of one order:
 
 from __future__ import annotations
 
-from cutegen.parts.clocks import Actor, Clock, Event, merge
+from cutegen.parts.clocks import Actor, Clock, Event, Seen, merge
 from cutegen.parts.faults import refuse
 
 
@@ -22,14 +22,19 @@ class Phase:
         self.number, self.column, self.pending = number, column, pending
         self.bytes = 0  # that are expected and have not come
         self.over = False
-        self.brought = False  # whether any bytes came, whose coming only the barrier tells
+        self.brought = False  # whether bytes came, or an end of products, whose coming only the barrier tells
         self.arrivals: dict[int, int] = {}  # the last arrival of each agent, by column
         self.arrived: Clock = [0] * width  # what is known by the arrivals
         self.clock: Clock = [0] * width  # by the copies; by all once it is over
         self.expects: list[tuple[Actor, Event]] = []  # expected bytes without an arrival
         self.passed: list[tuple[Actor, Event]] = []
 
-    def known_over(self, actor: Actor) -> bool:
+    @property
+    def end(self) -> Event:
+        """Whoever knows it, was told that the phase is over."""
+        return Event(self.column, self.number + 1)
+
+    def known_over(self, actor: Seen) -> bool:
         """Whether it is over in every order as the actor comes here: it was told, or it knows of all that ends it."""
         if actor.clock[self.column] > self.number:
             return True
@@ -74,14 +79,7 @@ class Barriers:
 
     def arrive(self, actor: Actor, count: int, expected: int) -> None:
         self._in_this_phase(actor, f"arrives at {self.name}" if count else f"expects bytes at {self.name}")
-        if count > self.now.pending:
-            refuse(
-                "arrivals",
-                f"{actor.name} arrives at {self.name} {count} times in its phase {self.now.number}, which lacks"
-                f" {self.now.pending} of {self.initialised} arrivals",
-                actor.agent,
-                actor.at,
-            )
+        self._arrivals_left(actor, count)
         self.now.pending -= count
         self.now.bytes += expected
         if count:
@@ -100,6 +98,27 @@ class Barriers:
         merge(phase.clock, actor.clock)
         self._end(actor)
         return phase
+
+    def commit(self, actor: Actor) -> Phase:
+        """Returns the phase that an arrival falls into which comes once an agent's products are done."""
+        phase = self.now
+        self._in_this_phase(actor, f"commits products at {self.name}")
+        self._arrivals_left(actor, 1)
+        phase.pending -= 1
+        phase.brought = True
+        merge(phase.clock, actor.clock)
+        self._end(actor)
+        return phase
+
+    def _arrivals_left(self, actor: Actor, count: int) -> None:
+        if count > self.now.pending:
+            refuse(
+                "arrivals",
+                f"{actor.name} arrives at {self.name} {count} times in its phase {self.now.number}, which lacks"
+                f" {self.now.pending} of {self.initialised} arrivals",
+                actor.agent,
+                actor.at,
+            )
 
     def _in_this_phase(self, actor: Actor, does: str) -> None:
         if self.last and not self.last.known_over(actor):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import permutations
 from typing import Any
 
@@ -14,6 +15,7 @@ from cutegen.parts.acts import (
     Arrive,
     Bring,
     Cell,
+    Commit,
     Content,
     CpAsync,
     Initialise,
@@ -21,6 +23,7 @@ from cutegen.parts.acts import (
     Meet,
     Multiply,
     Run,
+    StartProducts,
     Store,
     Wait,
     Write,
@@ -77,7 +80,7 @@ def _in_parts(run: Mapping[Agent, Sequence[Act]], allocated: Mapping[str, Alloca
             left_out.add((act.cell, act.content))
 
     def divided(agent: Agent, number: int, act: Act) -> Act:
-        if not isinstance(act, Multiply):
+        if not isinstance(act, Multiply | StartProducts):
             return act
         for cell, _ in act.cells:
             size, own = sum(parts[cell].values()), allocated[cell.name].own
@@ -86,7 +89,7 @@ def _in_parts(run: Mapping[Agent, Sequence[Act]], allocated: Mapping[str, Alloca
                 refuse("bytes", f"{text}, of which loads bring {size}", agent, number)
         cells = [(part, content) for cell, content in act.cells for part in sorted(parts[cell]) or [cell]]
         read = tuple(one for one in cells if one not in left_out)
-        return Multiply(read, act.registers, tuple(one for one in cells if one in left_out))
+        return replace(act, cells=read, left_out=tuple(one for one in cells if one in left_out))
 
     return {
         agent: [divided(agent, n, act) for n, act in enumerate(acts) if not (isinstance(act, Bring) and not act.bytes)]
@@ -111,11 +114,11 @@ def _check_inside(act: Act, at: Acting, number: int) -> None:
     """
     places: list[tuple[str, int]] = []
     match act:
-        case Initialise() | Wait() | Arrive():
+        case Initialise() | Wait() | Arrive() | Commit():
             places = [(act.barrier.name, act.barrier.index)]
         case Bring():
             places = [(act.barrier.name, act.barrier.index), (act.cell.name, act.cell.place[0])]
-        case Multiply() | Look() | Store():
+        case Multiply() | StartProducts() | Look() | Store():
             places = [(cell.name, cell.place[0]) for cell, _ in act.cells]
         case Write() | CpAsync():
             places = [(act.cell.name, act.cell.place[0])]

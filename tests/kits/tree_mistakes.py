@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 
-from cutegen.parts import barriers, copying, moving, opening
+from cutegen.parts import barriers, copying, moving, opening, tensor_products
 from cutegen.parts.declared import Barriers, Buffer
-from cutegen.parts.statements import Body, For, If, Let, Statement
+from cutegen.parts.statements import Body, Elected, For, If, Let, Statement
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ def mistakes(tree: Body) -> Iterator[Mistake]:
 def about(mistake: Mistake) -> tuple[str, str, str]:
     """The kind of statement, what is wrong with it, and what it is of."""
     one = mistake.statement
-    names = ("barriers", "buffer", "targets", "number", "but")
+    names = ("barriers", "buffer", "targets", "number", "but", "after")
     found = next((getattr(one, name) for name in names if hasattr(one, name)), "")
     found = found.name if isinstance(found, Barriers) else found.variable if isinstance(found, Buffer) else found
     return mistake.kind, mistake.what, str(found)
@@ -88,13 +88,19 @@ _MAY_BE_MISSING = (
         moving.CommitStores,
     ),
     *(opening.Allocate, opening.AllocateBarriers, opening.Initialise, opening.FenceInitialised),
+    *(tensor_products.AllocateColumns, tensor_products.FreeColumns, tensor_products.StartProducts),
+    *(tensor_products.Commit, tensor_products.LoadColumns, tensor_products.WaitLoads, tensor_products.TensorFence),
 )
 _OF_BLOCK = (
     *(opening.SyncThreads, copying.CopyTile, copying.CopyToRegisters, copying.CopyFromRegisters),
     *(copying.CpAsyncCommitGroup, copying.CpAsyncWaitGroup, copying.ReadFragment, copying.ConvertFragment),
     *(copying.MultiplyAdd, copying.StoreSums),
 )
-_OF_ALL = (barriers.Wait, barriers.Meet, moving.Multiply, moving.Drain, moving.Fence, moving.Write)
+_OF_ALL = (
+    *(barriers.Wait, barriers.Meet, moving.Multiply, moving.Drain, moving.Fence, moving.Write),
+    *(tensor_products.StartProducts, tensor_products.AllocateColumns, tensor_products.FreeColumns),
+    *(tensor_products.LoadColumns, tensor_products.WaitLoads, tensor_products.TensorFence),
+)
 _COUNTED = ("before", "stage", "source", "step", "exchange", "rotation", "smem_read", "smem_write")
 
 _IS_LEFT = ("fetch < k_tiles", "k_tile < k_tiles")
@@ -112,6 +118,7 @@ def _wrong(one: Statement) -> Iterator[tuple[str, tuple[Statement, ...]]]:
         yield "by some warps", (If("tidx % 128 < 64", (one,)),)
     if isinstance(one, If | For):
         yield from _committed_where_copied(one)
+        yield from _committed_early(one)
     match one:
         case barriers.Wait():
             yield "other parity", (replace(one, parity=f"1 - ({one.parity})"),)
@@ -143,6 +150,18 @@ def _wrong(one: Statement) -> Iterator[tuple[str, tuple[Statement, ...]]]:
         case If(condition="tidx == 0"):
             yield "by no thread", (replace(one, condition="tidx < 0"),)
             yield "by several threads", (replace(one, condition="tidx % 128 == 0"),)
+        case tensor_products.StartProducts():
+            yield "always adds", (replace(one, adds="True"),)
+            yield "never adds", (replace(one, adds="False"),)
+            yield "of another stage", (replace(one, stage="0"),)
+        case tensor_products.Commit():
+            yield "twice", (one, one)
+            if one.index != "0":
+                yield "another barrier", (replace(one, index="0"),)
+        case Elected(body=(tensor_products.Commit(),)):
+            yield "by all threads", one.body
+        case tensor_products.TensorFence():
+            yield "of the other kind", (replace(one, after=not one.after),)
         case Let(targets="k_tiles" | "k_first" | "tiles"):
             yield "one less", (replace(one, value=f"({one.value}) - 1"),)
             yield "one more", (replace(one, value=f"({one.value}) + 1"),)
@@ -224,3 +243,14 @@ def _committed_where_copied(one: If | For) -> Iterator[tuple[str, tuple[Statemen
         body = list(one.body)
         body[copy] = replace(body[copy], body=(*one.body[copy].body, body.pop(commit)))  # type: ignore[attr-defined, call-arg]
         yield "commits only where it copies", (replace(one, body=tuple(body)),)
+
+
+def _committed_early(one: If | For) -> Iterator[tuple[str, tuple[Statement, ...]]]:
+    """Where a body commits products that it starts: the commit before them."""
+    for place, inner in enumerate(one.body):
+        if isinstance(inner, Elected) and isinstance(inner.body[0], tensor_products.Commit):
+            for before in range(place):
+                if isinstance(one.body[before], tensor_products.StartProducts):
+                    body = list(one.body)
+                    body.insert(before, body.pop(place))
+                    yield "commits before it multiplies", (replace(one, body=tuple(body)),)
