@@ -48,8 +48,8 @@ class Dtype(Enum):
 
     @property
     def least_normal(self) -> float:
-        """The least positive normal number of an 8-bit float."""
-        return {Dtype.f8e4m3: 2.0**-6, Dtype.f8e5m2: 2.0**-14}[self]
+        """The least positive normal number of a float of 8 or 16 bits."""
+        return {Dtype.f8e4m3: 2.0**-6, Dtype.f8e5m2: 2.0**-14, Dtype.f16: 2.0**-14, Dtype.bf16: 2.0**-126}[self]
 
     @property
     def is_integer(self) -> builtins.bool:

@@ -13,7 +13,7 @@ from typing import Literal
 
 from cutegen.dtypes import Dtype
 
-MmaAtomName = Literal["fma", "mma_sync", "wgmma"]
+MmaAtomName = Literal["fma", "mma_sync", "wgmma", "tcgen05"]
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,11 @@ class FusedSum:
     def result_bits(self) -> int:
         """The bits that the sum is cut to, including the leading one."""
         return self.bits if self.result is None else self.result
+
+    @property
+    def whole_bits(self) -> int:
+        """The bits up to which sums of integers are exact, in any order."""
+        return min(self.bits, self.result_bits)
 
 
 HOPPER_F8 = FusedSum(terms=32, bits=14)
@@ -102,5 +107,8 @@ ATOMS: Mapping[MmaAtomName, MmaAtom] = {
         MmaAtom("fma", "scalar multiply-add on the CUDA cores", (Dtype.f32, Dtype.f64)),
         MmaAtom("mma_sync", "products of single warps on tensor cores, from Ampere on", (Dtype.f32,)),
         MmaAtom("wgmma", "products of four warps on Hopper's tensor cores", (Dtype.f32,)),
+        MmaAtom(
+            "tcgen05", "products of one thread on Blackwell's tensor cores, executed on the CPU only", (Dtype.f32,)
+        ),
     )
 }

@@ -115,7 +115,7 @@ def _of(spec: KernelSpec, node: Expr, last: bool) -> int:
     least = _STEP[Dtype.f64 if node.dtype.is_integer or node.dtype is Dtype.f64 else Dtype.f32] + _SUMS
     if not isinstance(node, MatMul):
         return least
-    fused = [1 - order.fused.bits + _FUSED_SUMS for order in family_of(spec).sum_orders(spec)]
+    fused = [1 - order.fused.whole_bits + _FUSED_SUMS for order in family_of(spec).sum_orders(spec)]
     bits = family_of(spec).factor_bits(spec)
     more = 4 if last else 6  # what follows may multiply it by numbers of some size, where the product is small
     return max([least, *fused, *([] if bits is None else [more - bits])])

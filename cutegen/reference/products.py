@@ -68,7 +68,7 @@ def matmul(node: MatMul, dtype: Dtype, call: Call) -> Bounded:
     whole = every(finite_a == finite_a.floor()) and every(finite_b == finite_b.floor())
     cut = factors.cut(finite_a, finite_b, family_of(call.spec).factor_bits(call.spec), product)
     orders = family_of(call.spec).sum_orders(call.spec)
-    bits = min((order.fused.bits for order in orders), default=PRECISION[dtype])
+    bits = min((order.fused.whole_bits for order in orders), default=PRECISION[dtype])
     exact = whole & (magnitude <= 2.0**bits) & (cut == 0)
     rounds = gamma(terms + 1, dtype)
     wide = any(not t.dtype.is_f8 and PRECISION[t.dtype] > PRECISION[dtype] for t in (left, right))

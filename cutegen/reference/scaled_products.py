@@ -61,7 +61,7 @@ def scaled_matmul(node: MatMul, dtype: Dtype, call: Call) -> Bounded:
     sizes = [_finite(s).abs() for s in scales]
     magnitude = multiplied(*(x.abs() * s for x, s in zip(finite, sizes, strict=True)))
     orders = family_of(spec).sum_orders(spec)
-    bits = min((order.fused.bits for order in orders), default=PRECISION[dtype])
+    bits = min((order.fused.whole_bits for order in orders), default=PRECISION[dtype])
     whole = all(every(x == x.floor()) for x in finite)
     exact = torch.full_like(value, whole and all(every(s == s.floor()) for s in sizes), dtype=torch.bool)
     off, lost, largest, most = (torch.zeros_like(value) for _ in range(4))

@@ -262,7 +262,7 @@ def largest_factor(spec: KernelSpec, tensor: Tensor, sizes: Mapping[str, int]) -
     factors = [spec.tensor(name) for node in products for name in (node.a, node.b)]
     if not all(factor.dtype.is_float for factor in factors):
         return SMALL
-    bits = min([_BITS, *(order.fused.bits for order in family_of(spec).sum_orders(spec))])
+    bits = min([_BITS, *(order.fused.whole_bits for order in family_of(spec).sum_orders(spec))])
     terms = math.prod(sizes[mode] for mode in along)
     most = min(largest_whole(factor.dtype, terms, bits) for factor in factors)
     most = min(most, 1 << (family_of(spec).factor_bits(spec) or _BITS))
