@@ -58,6 +58,7 @@ class Family(ABC, Generic[S, P]):
     atoms: ClassVar[tuple[str, ...]] = ()  # of the mma that its schedules name, where several families share the op
     starter: ClassVar[str] = ""  # as that of an op, which stands for its first family; empty: the op's
     only_targets: ClassVar[tuple[str, ...]] = ()  # where it has no kernels for others; empty: for any that there are
+    caution: ClassVar[str] = ""  # what is to be known of all its kernels, where they are chosen and described
     estimated: ClassVar[bool] = False  # whether `cost` has an estimate of its kernels
 
     def __init__(self) -> None:
@@ -182,10 +183,7 @@ class Family(ABC, Generic[S, P]):
 
     @abstractmethod
     def claims(self, plan: P) -> Iterator[Claim]:
-        """The claims that are proved of the plan by counting.
-
-        Coverage of every tensor that is stored comes first, then the bounds of every mode.
-        """
+        """The claims that are proved of the plan by counting: coverage of every stored tensor first, then bounds."""
 
     def buffers(self, plan: P) -> Iterator[Buffer]:
         """The tensors' parts of shared memory."""

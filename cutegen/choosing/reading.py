@@ -38,7 +38,8 @@ def read_choices(
         read.append(_Read(schedule, values, own.found, unmeant, runs))
     right = [one for one in read if not one.found]
     options = [one for one in right if one.unmeant is None] or right
-    faster = read[: read.index(options[0])] if options else []
+    first = next((one for one in options if one.runs), options[0] if options else None)
+    faster = read[: read.index(first)] if first is not None else []
     misnamed = next((one for one in faster if one.is_misnamed), None)
     if not right or misnamed:
         refused = misnamed or read[-1]
@@ -48,7 +49,8 @@ def read_choices(
         return right[0].schedule, right[0].values
     family_of_choices()
     others = [one.unmeant for one in read if one.unmeant and one not in options]
-    return Choices(tuple(one.schedule for one in options), tuple(others)), options[0].values
+    values = options[0].values if first is None else first.values
+    return Choices(tuple(one.schedule for one in options), tuple(others)), values
 
 
 class _Read(NamedTuple):

@@ -114,8 +114,8 @@ def fastest(spec: Spec, target: str) -> Choice:
         schedule = with_value(option, ATOM, family.atoms[0])
         error = tried(having(spec, schedule, (target,)))[1]
         if error is None:
-            why = "the fastest for the types and the targets"
-            return Choice(schedule, (target,), "; ".join([why, *refused]))
+            why = ["the fastest for the types and the targets", *[family.caution] * bool(family.caution), *refused]
+            return Choice(schedule, (target,), "; ".join(why))
         refused.append(f"not {family.atoms[0]}: {error}")
     last = spec.schedule.options[-1]
     return Choice(with_value(last, ATOM, last.family.atoms[0]), (target,), "; ".join(refused))

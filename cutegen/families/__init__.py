@@ -9,7 +9,7 @@ from __future__ import annotations
 from cutegen.families import elementwise, probe, rowwise
 from cutegen.families.attention import mma_sync as attention_mma_sync
 from cutegen.families.attention import wgmma as attention_wgmma
-from cutegen.families.gemm import fma, mma_sync, wgmma
+from cutegen.families.gemm import fma, mma_sync, tcgen05, wgmma
 from cutegen.family import AnyFamily
 
 FAMILIES: tuple[AnyFamily, ...] = (
@@ -17,6 +17,7 @@ FAMILIES: tuple[AnyFamily, ...] = (
     rowwise.FAMILY,
     fma.FAMILY,
     mma_sync.FAMILY,
+    tcgen05.FAMILY,
     wgmma.FAMILY,
     attention_mma_sync.FAMILY,
     attention_wgmma.FAMILY,

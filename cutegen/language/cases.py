@@ -16,7 +16,7 @@ from cutegen.language.model import Schedule
 
 Relation = Literal["==", "<=", "<", ">=", ">", "%"]
 RELATIONS = get_args(Relation)
-MAX_CASES = 32
+MAX_CASES = 40
 MAX_DIVISOR = 1 << 16  # of a size
 OWN_KEYS = ("target", "align", "cost")  # of `for`, besides the modes
 LEAST = "least"  # what `cost` says
