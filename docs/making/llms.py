@@ -33,6 +33,7 @@ FAMILIES = {
     "gemm_schedule": "gemm, mma.atom fma (CUDA cores)",
     "gemm_mma_sync_schedule": "gemm, mma.atom mma_sync (single warps)",
     "gemm_wgmma_schedule": "gemm, mma.atom wgmma (warpgroups, sm_90a)",
+    "gemm_tcgen05_schedule": "gemm, mma.atom tcgen05 (tensor memory, sm_100a)",
     "contract_schedule": "contract, mma.atom mma_sync (single warps)",
     "attention_wgmma_schedule": "contract, mma.atom wgmma (warpgroups, sm_90a)",
     "probe_schedule": "probe",

@@ -29,6 +29,11 @@ PAGES = {  # by file: title, the fields' groups, and what is said of them
         ("gemm_wgmma_schedule",),
         "`op: gemm`, `mma: {atom: wgmma}`: Hopper's tensor cores.",
     ),
+    "gemm_tcgen05": (
+        "Schedules of gemms in tensor memory",
+        ("gemm_tcgen05_schedule",),
+        "`op: gemm`, `mma: {atom: tcgen05}`: Blackwell's tensor cores, executed on the CPU and never on a GPU.",
+    ),
     "contract": (
         "Schedules of contractions by single warps",
         ("contract_schedule",),

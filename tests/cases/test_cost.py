@@ -351,7 +351,7 @@ def test_a_case_that_stands_for_more_than_there_is_room_for_says_so() -> None:
     text = TEXT[: TEXT.index("schedule:")] + f"schedule:\n{few}  - {{for: {{cost: least}}, mma: {{atom: wgmma}}}}\n"
     (said,) = (d for d in cutegen.check(text, "products.yaml") if d.code == "CG301")
     assert "29 schedules" in said.message and said.help == (
-        "write at most 3 other cases, or the schedules that are to be compared"
+        "write at most 11 other cases, or the schedules that are to be compared"
     )
 
 

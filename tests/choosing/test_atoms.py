@@ -67,6 +67,7 @@ def test_the_fastest_atom_of_the_types_is_taken_on_each_target(kind: str, majors
     mapped = kind == "bf16" or majors[:2] == ("K", "K")  # wgmma of 8 bits takes what is contiguous along k
     for target, found in atoms(spec).items():
         wanted = "wgmma" if target == "sm_90a" and mapped else "mma_sync"
+        wanted = "tcgen05" if target == "sm_100a" else wanted
         assert set(found) == {wanted}, target
     assert not narrowed(spec)
     (again,) = read_specs(write_spec(spec))

@@ -239,6 +239,18 @@ HOPPER: Spec = GEMM | {
     "divisible": {"N": 8},
     "targets": ["sm_90a"],
 }
+BLACKWELL: Spec = HOPPER | {
+    "schedule": {
+        "tiler": {"M": 128, "N": 128, "K": 64},
+        "mma": {"atom": "tcgen05"},
+        "copies": {"A": {"atom": "tma", "misaligned": "refuse"}, "C": {"atom": "universal", "bits": 128}},
+        "smem": {"A": {"swizzle": 128}, "B": {"swizzle": 128}},
+        "pipeline": {"stages": 3},
+        "predication": {"M": "mask", "N": "mask"},
+        "scheduler": {"raster": "M"},
+    },
+    "targets": ["sm_100a"],
+}
 UNBOXED: Spec = copy.deepcopy(HOPPER)
 del UNBOXED["schedule"]["copies"]["A"]["box"]  # which is of tiles that end beyond A
 WARPS: Spec = HOPPER | {
@@ -448,6 +460,42 @@ PERTURBED: dict[str, list[tuple[Spec, str, Any, str]]] = {
     ],
     "gemm_wgmma_schedule.scheduler.launch": [(HOPPER, "schedule.scheduler.launch", "serial", TEXT)],
     "gemm_wgmma_schedule.scheduler.raster": [(HOPPER, "schedule.scheduler.raster", "K", REFUSED)],
+    "gemm_tcgen05_schedule.tiler": [
+        (BLACKWELL, "schedule.tiler.N", 64, TEXT),
+        (BLACKWELL, "schedule.tiler.N", 264, REFUSED),
+        (BLACKWELL, "schedule.tiler.M", 64, REFUSED),
+    ],
+    "gemm_tcgen05_schedule.mma": [(BLACKWELL, "schedule.mma", {"atom": "wgmma"}, REFUSED)],
+    "gemm_tcgen05_schedule.mma.atom": [(BLACKWELL, "schedule.mma.atom", "wgmma", REFUSED)],  # of that target
+    "gemm_tcgen05_schedule.copies": [(BLACKWELL, "schedule.copies", {"C": {"bits": 64}}, TEXT)],
+    "gemm_tcgen05_schedule.copies.atom": [
+        (BLACKWELL, "schedule.copies.A.atom", "universal", REFUSED),  # operands are loaded
+        (BLACKWELL, "schedule.copies.C.atom", "tma", REFUSED),  # from registers
+    ],
+    "gemm_tcgen05_schedule.copies.misaligned": [
+        (BLACKWELL, "schedule.copies.A.misaligned", "workspace", TEXT),
+        (BLACKWELL, "schedule.copies.C.misaligned", "workspace", REFUSED),
+    ],
+    "gemm_tcgen05_schedule.copies.bits": [
+        (BLACKWELL, "schedule.copies.C.bits", 64, TEXT),
+        (BLACKWELL, "schedule.copies.A.bits", 128, REFUSED),
+    ],
+    "gemm_tcgen05_schedule.smem": [(BLACKWELL, "schedule.smem", {"A": {"swizzle": 64}}, TEXT)],
+    "gemm_tcgen05_schedule.smem.swizzle": [
+        (BLACKWELL, "schedule.smem.B.swizzle", 32, TEXT),
+        (BLACKWELL, "schedule.smem.B.swizzle", 256, REFUSED),
+    ],
+    "gemm_tcgen05_schedule.pipeline": [(BLACKWELL, "schedule.pipeline", {"stages": 2}, TEXT)],
+    "gemm_tcgen05_schedule.pipeline.stages": [
+        (BLACKWELL, "schedule.pipeline.stages", 6, TEXT),
+        (BLACKWELL, "schedule.pipeline.stages", 8, REFUSED),
+    ],
+    "gemm_tcgen05_schedule.predication": [(BLACKWELL, "schedule.predication.M", "none", TEXT)],
+    "gemm_tcgen05_schedule.scheduler": [(BLACKWELL, "schedule.scheduler", {"raster": "N"}, TEXT)],
+    "gemm_tcgen05_schedule.scheduler.raster": [
+        (BLACKWELL, "schedule.scheduler.raster", "N", TEXT),
+        (BLACKWELL, "schedule.scheduler.raster", "K", REFUSED),
+    ],
     "contract_schedule.tiler": [
         (ATTENTION, "schedule.tiler", {"M": 128, "N": 64}, TEXT),
         (ATTENTION, "schedule.tiler.N", 40, REFUSED),  # products take 16

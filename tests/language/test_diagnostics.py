@@ -222,7 +222,7 @@ CASES = [
     (GEMM, "schedule:\n", "schedule:\n  «bits: 64\n", "CG101", "`bits` belongs under `schedule.copies.NAME`"),
     (ADD, "targets:", "«tiler: {M: 4}\ntargets:", "CG101", "`tiler` belongs under `schedule`"),
     (GEMM, "schedule:\n", "schedule:\n  «warps: {}\n", "CG101", "schedules with `mma: {atom: wgmma}`"),
-    (GEMM, "  mma:\n", "  mma:\n    atom: «fmaa\n", "CG104", "known: fma, mma_sync, wgmma did you mean `fma`?"),
+    (GEMM, "  mma:\n", "  mma:\n    atom: «fmaa\n", "CG104", "mma_sync, tcgen05, wgmma did you mean `fma`?"),
     (ADD, "cutegen: 1", 'cutegen: «"1"', "CG103", "write it as a number: 1"),
     (GEMM, "{M: 128, N: 128, K: 8}", "«[128, 128, 8]", "CG103", "`tiler: {M: 128, N: 128, K: 8}`"),
     (GEMM, "{M: 128, N: 128, K: 8}", "«(128,128,8)", "CG103", "`tiler: {M: 128, N: 128, K: 8}`"),
