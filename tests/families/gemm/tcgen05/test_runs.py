@@ -57,7 +57,7 @@ KERNELS = {
 }
 
 
-@pytest.mark.parametrize("name", sampled(KERNELS, 2))
+@pytest.mark.parametrize("name", sampled(KERNELS, 3))
 def test_right(name: str, tmp_path: Path) -> None:
     changes, sizes = KERNELS[name]
     module = generate(TEXT.format_map(PLAIN | changes), "specs/product.yaml").modules[0]

@@ -83,7 +83,7 @@ def test_the_text_is_right(right: Module, tmp_path: Path) -> None:
     assert outcome(right, right.text, tmp_path) == ""
 
 
-@pytest.mark.parametrize("mistake", sampled(MISTAKES, 4))
+@pytest.mark.parametrize("mistake", sampled(MISTAKES, 5))
 def test_a_mistake_is_seen(right: Module, tmp_path: Path, mistake: str) -> None:
     old, place, new, said = MISTAKES[mistake]
     parts = right.text.split(old)
