@@ -3,8 +3,8 @@
 The number of states grows quickly: this is for one block and small counts, as a test of `one_order`, which is for all
 else. It finds only what can go wrong; `one_order` also refuses what goes right without being ordered.
 
-Products start once all agents of the warpgroup have come, and are done for all when they are for one, as there. It has no
-moves for acts on tensor memory: runs with these are for `one_order` alone.
+Products start once all agents of the warpgroup have come, and are done for all when they are for one, as there. It has
+no moves for acts on tensor memory: runs with these are for `one_order` alone.
 """
 
 from __future__ import annotations
