@@ -91,7 +91,7 @@ def opening(plan: Tcgen05Plan) -> Body:
         Code("thr_mma = tiled_mma.get_slice(0)"),
         Let("k_tiles", f"cute.ceil_div(m{plan.a.tensor.name}.shape[1], BLK_{plan.k.upper()})"),
         Note("Lane r of tensor memory has row r of the tile, in as many columns"),
-        Code(f"fragment = tiled_mma.make_fragment_C(tiled_mma.partition_shape_C({shape}))"),
+        Code("fragment = tiled_mma.make_fragment_C(", (("tiled_mma.partition_shape_C(", (shape,), ")"),), ")"),
         *(
             Code(
                 f"{name} = cute.make_tensor(",
