@@ -116,8 +116,8 @@ def test_init_refuses_an_atom_that_the_op_has_not(tmp_path: Path) -> None:
     result = cutegen("init", "mine", "--op", "elementwise", "--atom", "wgmma")
     assert result.exit_code == 2 and "kernels with `op: elementwise` have no mma atom `wgmma`" in result.stderr
     assert "help: leave it out, or use --op contract or gemm" in result.stderr and not list(tmp_path.iterdir())
-    result = cutegen("init", "mine", "--op", "gemm", "--atom", "tcgen05")
-    assert result.exit_code == 2 and "fma, mma_sync, wgmma" in " ".join(result.stderr.replace("'", "").split())
+    result = cutegen("init", "mine", "--op", "gemm", "--atom", "wmma")
+    assert result.exit_code == 2 and "fma, mma_sync, tcgen05, wgmma" in " ".join(result.stderr.replace("'", "").split())
 
 
 def test_init_overwrites_nothing(tmp_path: Path) -> None:

@@ -23,6 +23,8 @@ from cutegen.families.elementwise.pictures import walk_of as elementwise_walk
 from cutegen.families.elementwise.plan import ElementwisePlan
 from cutegen.families.gemm.staged.pictures import walk_of as gemm_walk
 from cutegen.families.gemm.staged.plan import MultistagePlan
+from cutegen.families.gemm.tcgen05.pictures import walk_of as tensor_memory_walk
+from cutegen.families.gemm.tcgen05.plan import Tcgen05Plan
 from cutegen.families.gemm.wgmma.pictures import walk_of as warpspecialized_walk
 from cutegen.families.gemm.wgmma.plan import WarpspecializedPlan
 from cutegen.planning.plan import Plan
@@ -135,6 +137,8 @@ def walk_of(plan: Plan) -> Walk:
         return elementwise_walk(plan)
     if isinstance(plan, WarpspecializedPlan):
         return warpspecialized_walk(plan)
+    if isinstance(plan, Tcgen05Plan):
+        return tensor_memory_walk(plan)
     assert isinstance(plan, MultistagePlan)
     return gemm_walk(plan)
 

@@ -16,6 +16,7 @@ from cutegen.planning.report import Report
 SPECS = Path(__file__).parents[2] / "specs"
 OF_OURS = {  # specs of this repository, and what of them is a known formula
     **dict.fromkeys(("gemm_bf16_kkn", "gemm_bf16_odd", "gemm_bf16_pingpong", "gemm_f16_pingpong"), "matrix_product"),
+    "gemm_bf16_blackwell": "matrix_product",
     "gemm_bf16_short_k": "matrix_product",
     **dict.fromkeys(("hgemm_bf16", "gemm_bf16_split_k", "gemm_bf16_cases", "gemm_bf16_few_rows"), "matrix_product"),
     "softmax": "softmax",
