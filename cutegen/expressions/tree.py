@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
@@ -273,6 +273,11 @@ class Typed:
     def tensor(self) -> str:
         """The tensor that is stored to, if one is."""
         return self.part.tensor if self.part else self.target
+
+
+def is_scalar(node: Expr, scalars: Collection[str]) -> bool:
+    """Whether an expression is one of these scalars, or a number other than 0."""
+    return (isinstance(node, Name) and node.id in scalars) or (isinstance(node, Literal_) and node.value != 0)
 
 
 def walk(expr: Expr) -> Iterator[Expr]:

@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cutegen.dtypes import Dtype
-from cutegen.expressions.tree import Binary, Call, Expr, Literal_, Local, Name, Reduce, Typed
+from cutegen.expressions.tree import Binary, Call, Expr, Local, Reduce, Typed, is_scalar
 from cutegen.language.model import KernelSpec
 
 
 def is_inverted(quotient: Binary, spec: KernelSpec, statements: Sequence[Typed]) -> bool:
     """Whether a kernel may multiply by the reciprocal of a divisor in f32."""
-    divisor, schedule = quotient.right, spec.schedule
     if quotient.dtype is not Dtype.f32:
         return False
-    scalars = {scalar.name for scalar in spec.scalars}
-    scalar = isinstance(divisor, Literal_) or (isinstance(divisor, Name) and divisor.id in scalars)
-    return (schedule.fast_elements and scalar) or (schedule.fast_math and is_normalising(divisor, statements))
+    scalar = spec.schedule.fast_elements and is_scalar(quotient.right, {one.name for one in spec.scalars})
+    return scalar or (spec.schedule.fast_math and is_normalising(quotient.right, statements))
 
 
 def is_normalising(divisor: Expr, statements: Sequence[Typed]) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from cutegen.codegen.texts import PRODUCT, SUM, Text
 from cutegen.dtypes import Dtype
-from cutegen.expressions.tree import Binary, Call, Expr, Literal_, Local, Name
+from cutegen.expressions.tree import Binary, Call, Expr, Literal_, Local, is_scalar
 from cutegen.families.common.row_printing import NumberedPrinter
 from cutegen.language.model import Tensor
 from cutegen.ops.folding import Folded
@@ -35,16 +35,20 @@ class VectorPrinter(NumberedPrinter):
     def binary(self, node: Binary) -> Text:
         if node.op == "/" and isinstance(node.right, Local) and node.right.id in self.inverses:
             return Text(f"{self.print(node.left).inside(PRODUCT)} * {self.inverses[node.right.id]}", PRODUCT)
-        if node.op == "/" and self.fast_math and node.dtype is Dtype.f32 and self.is_tensor(node.left):
-            if isinstance(node.right, Name) and node.right.id in self.scalars:
-                return Text(f"{self.print(node.left).inside(PRODUCT)} * (1.0 / {self.print(node.right).text})", PRODUCT)
-            if isinstance(node.right, Literal_) and node.right.value:
-                return Text(f"{self.print(node.left).inside(PRODUCT)} * {1.0 / node.right.value!r}", PRODUCT)
+        if node.op == "/" and self.is_fast(node) and is_scalar(node.right, self.scalars):
+            inverse = f"(1.0 / {self.print(node.right).text})"
+            if isinstance(node.right, Literal_):
+                inverse = repr(1.0 / node.right.value)
+            return Text(f"{self.print(node.left).inside(PRODUCT)} * {inverse}", PRODUCT)
         return super().binary(node)
+
+    def is_fast(self, node: Expr) -> bool:
+        """Whether elements of f32 are computed by approximate functions."""
+        return self.fast_math and node.dtype is Dtype.f32 and self.is_tensor(node)
 
     def call(self, node: Call, arguments: list[Text]) -> Text:
         """The text of a call. tanh(x) = 1 - 2 / (exp(2 x) + 1), and a reciprocal is the square of `rsqrt`."""
-        if node.function == "tanh" and self.fast_math and node.dtype is Dtype.f32 and self.is_tensor(node):
+        if node.function == "tanh" and self.is_fast(node):
             power = self.name(Text(f"cute.math.exp2({arguments[0].inside(PRODUCT)} * {TWO_LOG2_E}, fastmath=True)"))
             root = self.name(Text(f"cute.math.rsqrt({power.text} + 1.0, fastmath=True)"))
             return Text(f"1.0 - 2.0 * {root.text} * {root.text}", SUM)

@@ -8,8 +8,8 @@ other warpgroups multiply while it computes.
 
 from __future__ import annotations
 
-from cutegen.families.attention.plan import Outer, Pair
-from cutegen.families.attention.walking_text import block_of, start_of, walked_tiles
+from cutegen.families.attention.plan import Outer
+from cutegen.families.attention.walking_text import block_of, walked_tiles
 from cutegen.families.attention.wgmma.plan import WARPGROUP, MappedOperand, WarpgroupAttentionPlan
 from cutegen.families.attention.wgmma.products import (
     Compute,
@@ -30,6 +30,7 @@ from cutegen.families.attention.wgmma.words import (
     VECTOR,
     advance,
     place_of_tile,
+    start_of_tile,
 )
 from cutegen.parts.barriers import Arrive, Meet, Wait
 from cutegen.parts.moving import Drain, Fence, Look, Write
@@ -67,7 +68,7 @@ def mainloop(plan: WarpgroupAttentionPlan) -> Body:
         *my_turn(plan),
         scores(plan, "stage"),
         Wait(f"full_{v}", "before", "phase_before"),
-        products(plan, "(key_tile + 1,)", fenced=False),
+        products(plan, "before", "(key_tile + 1,)", fenced=False),
         *next_turn(plan),
         Note("The scores are complete; the second product of the previous tile still runs"),
         Drain(1),
@@ -81,7 +82,7 @@ def mainloop(plan: WarpgroupAttentionPlan) -> Body:
     )
     last = (
         Wait(f"full_{v}", "before", "phase_before"),
-        products(plan, "(first_tile,)"),
+        products(plan, "before", "(first_tile,)"),
         Drain(0),
     )
     parts = len(plan.parts)
@@ -113,14 +114,14 @@ def mainloop_together(plan: WarpgroupAttentionPlan) -> Body:
         *(Wait(f"full_{names[x]}", "stage", "phase") for x in plan.rights_of_pairs),
         *without_the_rest(plan, "stage", "phase"),
         *my_turn(plan),
-        Region(MMA, "scores", tuple(scores_of(pair, number == 0) for number, pair in enumerate(plan.pairs))),
+        scores(plan, "stage"),
         *next_turn(plan),
         *kept_vectors(vectors),
         Drain(0),
         *(release(names[x], "stage") for x in plan.rights if x not in read_last),
         Included("attention/computed.j2", None, (*of_columns, computed)),
         *(Wait(f"full_{names[x]}", "stage", "phase") for x in read_last if x not in plan.rights_of_pairs),
-        Region(MMA, "products", tuple(sums_of(plan, one, number == 0) for number, one in enumerate(plan.outers))),
+        products(plan, "stage", TILE),
         Drain(0),
         *(release(names[x], "stage") for x in read_last),
         *advance(),
@@ -143,22 +144,24 @@ def kept_vectors(names: tuple[str, ...]) -> Body:
     return (Region("tensors", "vectors", (*written, Meet(f"{OWN} + group", WARPGROUP))),)
 
 
-def scores_of(pair: Pair[MappedOperand], fenced: bool) -> Statement:
-    """The products of a tile of two tensors."""
-    left, right = f"tSr{pair.left.tensor.name}", f"tSr{pair.right.tensor.name}"
-    return MultiplyScores(
-        left, right, "stage", TILE, f"acc_S{pair.suffix}", fresh=True, mma="mma_S", place_of_a="group",
-        left_content=ROWS_OF_GROUP, fenced=fenced,
-    )  # fmt: skip
+def scores(plan: WarpgroupAttentionPlan, stage: str) -> Statement:
+    """The products of two tensors that give the scores of a tile."""
+    return Region(MMA, "scores", tuple(
+        MultiplyScores(f"tSr{pair.left.tensor.name}", f"tSr{pair.right.tensor.name}", stage, TILE,
+                       f"acc_S{pair.suffix}", fresh=True, mma="mma_S", place_of_a="group",
+                       left_content=ROWS_OF_GROUP, fenced=number == 0)
+        for number, pair in enumerate(plan.pairs)
+    ))  # fmt: skip
 
 
-def sums_of(plan: WarpgroupAttentionPlan, one: Outer[MappedOperand], fenced: bool) -> Statement:
-    """The products of what was computed of a tile with the columns of a tensor."""
-    product, values = plan.sum_products[one.values.depth], f"tOr{one.values.tensor.name}"
-    return MultiplyFactors(
-        factor_of(one), values, "stage", TILE, f"acc_O{one.suffix}", mma=product, place_of_a="registers",
-        fenced=fenced, adds=True,
-    )  # fmt: skip
+def products(plan: WarpgroupAttentionPlan, stage: str, content: str, fenced: bool = True) -> Statement:
+    """The products of what was computed of a tile with the columns of tensors of that tile."""
+    return Region(MMA, "products", tuple(
+        MultiplyFactors(factor_of(one), f"tOr{one.values.tensor.name}", stage, content, f"acc_O{one.suffix}",
+                        mma=plan.sum_products[one.values.depth], place_of_a="registers",
+                        fenced=fenced and number == 0, adds=True)
+        for number, one in enumerate(plan.outers)
+    ))  # fmt: skip
 
 
 def factor_of(one: Outer[MappedOperand]) -> str:
@@ -172,11 +175,11 @@ def negated(plan: WarpgroupAttentionPlan) -> Body:
     """
     if not plan.folds:
         return ()
-    place, held = "(group, 0)", "(row_tile, group)"  # the part of a cell that loads bring
+    place = "(group, 0)"  # the part of a cell that loads bring
     rows, note = plan.q.tensor.name, "The factor is negative: negate all scores, so that the largest is found"
     body = (
         Note(note),
-        Included(f"{FOLDER}/negated.j2", None, (Write((rows,), place, held, updates=True),)),
+        Included(f"{FOLDER}/negated.j2", None, (Write((rows,), place, ROWS_OF_GROUP, updates=True),)),
         Fence(),
         Meet(f"{OWN} + group", WARPGROUP),
     )
@@ -193,32 +196,13 @@ def without_the_rest(plan: WarpgroupAttentionPlan, stage: str, phase: str) -> Bo
     take = "zeros take its place" if len(names) == 1 else "zeros take their place"
     note = f"{' and '.join(names)} beyond the length may be anything, which 0 times is no 0: {take}"
     zeros = Included(f"{FOLDER}/zeros.j2", None, (Write(tuple(names), f"({stage},)", TILE, updates=True),))
-    start = f"key_tile * {block}" if plan.by_turns else start_of(plan)
     body = (
         Note(note),
         *(Wait(f"full_{name}", stage, phase) for name in names),
         If("group == 0", (zeros, Fence())),
         Meet(str(ALL), plan.consumers * WARPGROUP),
     )
-    return (Region("modes", "values that do not exist", (If(f"{start} > size_{row} - {block}", body),)),)
-
-
-def scores(plan: WarpgroupAttentionPlan, stage: str) -> Statement:
-    """The products that give the scores of a tile."""
-    q, k = plan.q.tensor.name, plan.k.tensor.name
-    return Region(MMA, "scores", (
-        MultiplyScores(f"tSr{q}", f"tSr{k}", stage, TILE, "acc_S", fresh=True, mma="mma_S", place_of_a="group",
-                       left_content="(row_tile, group)"),
-    ))  # fmt: skip
-
-
-def products(plan: WarpgroupAttentionPlan, content: str, fenced: bool = True) -> Statement:
-    """The products of what was computed of a tile with the values of that tile."""
-    v = plan.v.tensor.name
-    return Region(MMA, "products", (
-        MultiplyFactors("tOrP", f"tOr{v}", "before", content, "acc_O", mma="mma_O", place_of_a="registers",
-                        fenced=fenced, adds=True),
-    ))  # fmt: skip
+    return (Region("modes", "values that do not exist", (If(f"{start_of_tile(plan)} > size_{row} - {block}", body),)),)
 
 
 def release(name: str, stage: str) -> Statement:

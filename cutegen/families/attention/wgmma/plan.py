@@ -47,7 +47,9 @@ class WarpgroupAttentionPlan(WalkingPlan[MappedOperand]):
 
     @property
     def zeroed(self) -> tuple[MappedOperand, ...]:
-        """The tensors whose rows beyond a length are overwritten with zeros: of the scores, those are left out."""
+        """The tensors whose rows beyond a length are overwritten with zeros. Where tiles come by turns, it is the one
+        that factors are multiplied with: scores beyond the length are left out.
+        """
         return self.rights_of_outers if self.by_turns else self.rights
 
     @property

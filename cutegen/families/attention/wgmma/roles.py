@@ -8,15 +8,11 @@ while another computes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from cutegen.families.attention.walking_text import walked_tiles
 from cutegen.families.attention.wgmma import allocation
 from cutegen.families.attention.wgmma.mainloop import mainloop, mainloop_together
 from cutegen.families.attention.wgmma.plan import WARPGROUP, MappedOperand, WarpgroupAttentionPlan
-from cutegen.families.attention.wgmma.products import (
-    UseSums,
-)
+from cutegen.families.attention.wgmma.products import UseSums
 from cutegen.families.attention.wgmma.words import (
     BOTH,
     FOLDER,
@@ -55,7 +51,7 @@ def opening(plan: WarpgroupAttentionPlan) -> Body:
             memory.append(Allocate(one))
     count = len(plan.lefts)
     single, stages = barriers[:count], barriers[count:]
-    lefts = together([x.tensor.name for x in plan.lefts])
+    lefts = " and ".join(x.tensor.name for x in plan.lefts)
     are = "is" if count == 1 else "are"
     note = f"Barriers: {lefts} {are} loaded; for each stage, it is loaded, and all consumers have read it"
     if plan.read_both_ways:
@@ -91,17 +87,13 @@ def producer(plan: WarpgroupAttentionPlan) -> Body:
         For("tile", f"cutlass.range({walked_tiles(plan)}, unroll=1)", tile),
     )
     order = ", the last ones first" * plan.by_turns
-    note = f"One warp loads {together(names)}, then tiles of {together([x.tensor.name for x in plan.rights])}{order}"
+    walked = " and ".join(x.tensor.name for x in plan.rights)
+    note = f"One warp loads {' and '.join(names)}, then tiles of {walked}{order}"
     return (
         Note(note),
         Code(f"cute.arch.setmaxregister_decrease({plan.registers[0]})"),
         If("warp_idx == 0", (Region(PIPELINE, "loads", loads),)),
     )
-
-
-def together(names: Sequence[str]) -> str:
-    """Names in a sentence."""
-    return " and ".join(names)
 
 
 def partition(x: MappedOperand) -> Statement:

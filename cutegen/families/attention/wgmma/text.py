@@ -24,14 +24,13 @@ from cutegen.families.attention.walking_text import (
     shared_out_constants,
     size_of,
     size_texts,
-    start_of,
     sums_of,
     tile_constants,
     tile_places,
 )
 from cutegen.families.attention.wgmma.plan import ROWS, MappedOperand, WarpgroupAttentionPlan
 from cutegen.families.attention.wgmma.roles import body, thread_of
-from cutegen.families.attention.wgmma.words import VECTOR
+from cutegen.families.attention.wgmma.words import VECTOR, start_of_tile
 
 LEAST = "2.0**-126"
 CUT_PARTS = {(True, False): "part == 0", (False, True): "part == 1", (True, False, True): "part != 1"}
@@ -162,7 +161,9 @@ def kernel_parts(plan: WarpgroupAttentionPlan) -> KernelParts:
         "body": body(plan),
         "operands": operands,
         "loaded": loaded,
-        "stored": [(x, plan.sum_products[x.plan.depth], number) for number, x in enumerate(operands[len(loaded) :])],
+        "stored": [
+            (x, plan.sum_products[x.plan.depth], suffix_of(number)) for number, x in enumerate(operands[len(loaded) :])
+        ],
         "loads": bool(by_column or by_key),
         "sizes": [(mode, text) for mode, text in size_texts(plan).items()],
         "places": [(mode, size_of(plan, mode)) for mode in reversed(plan.outer)],
@@ -188,10 +189,7 @@ def kernel_parts(plan: WarpgroupAttentionPlan) -> KernelParts:
         "N": n,
         **(_of_one_pair(plan) if plan.by_turns else {}),
         "pairs": [pair.suffix for pair in plan.pairs],
-        "outers": [
-            (x.suffix, block_of(x.values.depth_mode), x.values.tensor.name, plan.sum_products[x.values.depth])
-            for x in plan.outers
-        ],
+        "outers": [(x.suffix, block_of(x.values.depth_mode), x.values.tensor.name) for x in plan.outers],
         "both_ways": [x for x in loaded if x.plan in plan.read_both_ways],
         "sum_products": [(name, block_of(_mode_of(plan, depth))) for depth, name in plan.sum_products.items()],
         "blk_m": block_of(m),
@@ -216,7 +214,7 @@ def kernel_parts(plan: WarpgroupAttentionPlan) -> KernelParts:
         ],
         "tile_loads": tile_loads,
         "vectors": [(x.name, rows.fetched(x), rows.vector(x)) for x in plan.vectors],
-        "rest_start": f"key_tile * {block_of(n)}" if plan.by_turns else start_of(plan),
+        "rest_start": start_of_tile(plan),
         "unwritten": [_unwritten(x, plan) for x in loaded if x.plan in plan.zeroed],
         "vector": VECTOR,
         "vector_lines": [

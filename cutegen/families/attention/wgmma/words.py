@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cutegen.families.attention.walking_text import walked_tile
+from cutegen.families.attention.walking_text import block_of, start_of, walked_tile
 from cutegen.families.attention.wgmma.plan import WARPGROUP, WarpgroupAttentionPlan
 from cutegen.parts.statements import Body, If, Let
 
@@ -21,6 +21,11 @@ def place_of_tile(plan: WarpgroupAttentionPlan) -> Body:
     if plan.by_turns:
         return (Let("key_tile", "last_tile - tile"),)
     return (Let("key_tile", walked_tile(plan)),)
+
+
+def start_of_tile(plan: WarpgroupAttentionPlan) -> str:
+    """Where the tile of a round starts along the walked mode."""
+    return f"key_tile * {block_of(plan.walked.walked)}" if plan.by_turns else start_of(plan)
 
 
 def advance() -> Body:
